@@ -1,0 +1,42 @@
+# make demo, make test: both make .venv and install what they need; python3, git and make are enough.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: demo test check format schema constraints bench clean
+
+demo: $(INSTALLED)  ## The whole of `hubpublish run` on a Hub on this machine, with a model that it builds
+	$(BIN)/hubpublish demo
+
+test: check  ## Formatting, lint, types, and every test
+	$(BIN)/python -m pytest
+
+check: $(INSTALLED)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(INSTALLED)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+schema: $(INSTALLED)  ## schema/recipe.schema.json from hubpublish/recipe
+	$(BIN)/python -m hubpublish.recipe schema/recipe.schema.json
+
+constraints: $(INSTALLED)  ## Newer versions of what CI installs, with hashes and without an index
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
+		--all-extras --group dev --upgrade pyproject.toml --output-file constraints.txt
+
+bench: $(INSTALLED)  ## Load, four passes and save, against load and save alone
+	$(BIN)/python bench/rewrite.py
+
+clean:
+	rm -rf $(VENV) demo out dist
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --require-hashes --requirement constraints.txt
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@

@@ -1,0 +1,25 @@
+"""Options that several commands share, each defined once."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else.")]
+Endpoint = Annotated[
+    str | None,
+    typer.Option("--endpoint", help="Base URL of the Hub. Default: HF_ENDPOINT, or the public Hub."),
+]
+Device = Annotated[str, typer.Option("--device", help="Device profile; see `hubpublish devices`.")]
+ModelFile = Annotated[Path, typer.Argument(help="An ONNX file.", show_default=False)]
+
+
+def cache_folder() -> Path:
+    """Where source files and reference outputs are kept: HUBPUBLISH_CACHE, or the user's cache."""
+    if chosen := os.environ.get("HUBPUBLISH_CACHE"):
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "hubpublish"

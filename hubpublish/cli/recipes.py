@@ -1,0 +1,118 @@
+"""Commands that take a recipe, or make one: run, new."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hubpublish.cli.options import Endpoint, Json, cache_folder
+from hubpublish.cli.output import console, emit_json, note
+
+app = typer.Typer()
+
+RecipeFile = Annotated[
+    Path, typer.Argument(help="A recipe, such as configs/birefnet_lite.yaml.", show_default=False)
+]
+
+
+@app.command()
+def run(
+    recipe: RecipeFile,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Change nothing on the Hub; write a preview. Needs no write token."),
+    ] = False,
+    as_pr: Annotated[
+        bool, typer.Option("--as-pr", help="Open a pull request, or bring the one opened before up to date.")
+    ] = False,
+    variant: Annotated[
+        str | None, typer.Option(help="Take only this variant; with --dry-run.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for staged files, preview and log. Default: out/RECIPE.")
+    ] = None,
+    endpoint: Endpoint = None,
+    target: Annotated[
+        str | None, typer.Option(help="Publish to this repo instead of the recipe's.", show_default=False)
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Run although the target is up to date.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Rewrite, verify and publish what a recipe describes.
+
+    Fetches the source and checks its SHA-256, rewrites each variant, proves on the CPU that it
+    computes the same, and publishes everything in one commit. Does nothing if the target already
+    holds the result.
+
+    Examples
+        hubpublish run configs/birefnet_lite.yaml --dry-run
+
+        hubpublish run configs/birefnet_lite.yaml --as-pr
+    """
+    from hubpublish import pipeline
+    from hubpublish import recipe as recipes
+
+    options = pipeline.RunOptions(
+        out=out or Path("out") / recipe.stem,
+        cache=cache_folder(),
+        dry_run=dry_run,
+        as_pr=as_pr,
+        variant=variant,
+        endpoint=endpoint,
+        target=target,
+        force=force,
+    )
+    result = pipeline.run(recipes.load(recipe), recipe.parent, options, os.environ, note)
+    if as_json:
+        emit_json(_as_json(result))
+    else:
+        show_result(result)
+
+
+@app.command()
+def new(
+    source: Annotated[
+        str, typer.Argument(help="A repo with ONNX files on the Hub, owner/name.", show_default=False)
+    ],
+    target: Annotated[
+        str | None, typer.Option(help="Repo to publish to. Default: ${HUBPUBLISH_NAMESPACE}/NAME-webgpu.")
+    ] = None,
+    endpoint: Endpoint = None,
+) -> None:
+    """Write a first recipe for a repo, to stdout.
+
+    Lists the repo's ONNX variants and takes their SHA-256 from the Hub; no model is downloaded.
+    What it cannot know is left as a comment, and named on stderr.
+
+    Examples
+        hubpublish new onnx-community/BiRefNet_lite-ONNX > configs/birefnet_lite.yaml
+    """
+    from hubpublish import hub
+    from hubpublish.new import new_recipe
+
+    typer.echo(new_recipe(hub.connect(endpoint, None), source, target), nl=False)
+
+
+def show_result(result: Any) -> None:
+    """Print how a run ended, for people."""
+    words = {
+        "nothing_to_do": f"Nothing to do: {result.target} already holds this result.",
+        "dry_run": f"Dry run, nothing was changed: read {result.out}/preview.md, look into {result.out}/staged",
+        "published": f"Published: {result.url} at commit {result.commit}",
+        "pull_request": f"Pull request: {result.url}",
+    }
+    console.print(words[result.status], markup=False)
+
+
+def _as_json(result: Any) -> dict[str, Any]:
+    return {
+        "status": result.status,
+        "target": result.target,
+        "commit": result.commit,
+        "url": result.url,
+        "out": str(result.out) if result.out else None,
+        "report": result.report.model_dump(mode="json") if result.report else None,
+    }

@@ -1,0 +1,154 @@
+"""Walking a model: every graph that holds nodes, what to call it, and names that are free in all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Final
+
+import onnx_ir as ir
+from onnx_ir.passes.common import TopologicalSortPass
+
+from hubpublish.errors import UnsupportedModelError
+
+ONNX_DOMAIN = ""
+ONNX_SPELLINGS: Final = ("", "ai.onnx")  # of the domain of ONNX's own operators
+RESERVED_NAMES: Final = (
+    "hubpublish.reserved_names"  # in a graph's meta: names that no value has, and none may get
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Scope:
+    """One graph that holds nodes: the main graph, the body of an If, Loop or Scan, or a function.
+
+    Attributes:
+        graph: Where the nodes are; for a function its graph.
+        label: Such as ``main``, ``main/If_3.then_branch`` or ``local::Block/Loop_0.body``.
+        opset: Version of ONNX's own operator set that holds here; None when it is not imported.
+        function: The function that the graph is or lies in; None in the main graph and its bodies.
+    """
+
+    graph: ir.Graph
+    label: str
+    opset: int | None
+    function: ir.Function | None = None
+
+
+def node_label(node: ir.Node) -> str:
+    """What to call a node: its name, or else its first named output, or else its op type."""
+    return node.name or next((value.name for value in node.outputs if value.name), None) or node.op_type
+
+
+def opset_version(imports: dict[str, int]) -> int | None:
+    """The imported version of ONNX's own operator set, under either of its two spellings."""
+    return imports.get(ONNX_DOMAIN, imports.get("ai.onnx"))
+
+
+def scopes(model: ir.Model) -> Iterator[Scope]:
+    """Every scope of the model, outer ones before those inside them.
+
+    The main graph comes first with the bodies in it, then each function with the bodies in it.
+    """
+    yield from _with_bodies(Scope(model.graph, "main", opset_version(model.graph.opset_imports)))
+    yield from _of_functions(model)
+
+
+def _of_functions(model: ir.Model) -> Iterator[Scope]:
+    for function in model.functions.values():
+        label = f"{function.domain}::{function.name}" + (f":{function.overload}" if function.overload else "")
+        yield from _with_bodies(Scope(function.graph, label, opset_version(function.opset_imports), function))
+
+
+def _with_bodies(scope: Scope) -> Iterator[Scope]:
+    yield scope
+    for node in scope.graph:
+        for attribute in node.attributes.values():
+            place = f"{scope.label}/{node_label(node)}.{attribute.name}"
+            if attribute.type == ir.AttributeType.GRAPH and not attribute.is_ref():
+                yield from _with_bodies(replace(scope, graph=attribute.as_graph(), label=place))
+            elif attribute.type == ir.AttributeType.GRAPHS and not attribute.is_ref():
+                for number, body in enumerate(attribute.as_graphs()):
+                    yield from _with_bodies(replace(scope, graph=body, label=f"{place}[{number}]"))
+
+
+def always_given(attribute: str, function: ir.Function, model: ir.Model) -> bool:
+    """Whether an attribute of a function has a default, or is given with a value in every call of it."""
+    declared = function.attributes.get(attribute)
+    if declared is not None and declared.value is not None:
+        return True
+    calls = [node for scope in scopes(model) for node in scope.graph if _calls(node, function)]
+    return all(attribute in call.attributes and not call.attributes[attribute].is_ref() for call in calls)
+
+
+def _calls(node: ir.Node, function: ir.Function) -> bool:
+    return node.op_identifier() == function.identifier()
+
+
+def sort_topologically(model: ir.Model) -> bool:
+    """Sort the nodes of every scope, in place; returns whether that changed their order.
+
+    Raises:
+        UnsupportedModelError: A graph has a cycle.
+    """
+    try:
+        with _without_graph_references(model):
+            return bool(TopologicalSortPass()(model).modified)
+    except ValueError as error:
+        raise UnsupportedModelError(
+            "the graph has a cycle, so its nodes have no order in which they can run",
+            hint="check the file with onnx.checker.check_model; no runtime can load it",
+        ) from error
+
+
+@contextmanager
+def _without_graph_references(model: ir.Model) -> Iterator[None]:
+    """Hide attributes that stand for a graph that a function's caller gives: ``onnx_ir`` walks into them."""
+    graphs = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+    hidden: dict[ir.Node, list[ir.Attr]] = {}
+    for scope in _of_functions(model):
+        for node in scope.graph:
+            attributes = list(node.attributes.values())
+            if any(attribute.is_ref() and attribute.type in graphs for attribute in attributes):
+                hidden[node] = attributes
+    for node, attributes in hidden.items():
+        for attribute in attributes:
+            if attribute.is_ref() and attribute.type in graphs:
+                del node.attributes[attribute.name]
+    try:
+        yield
+    finally:
+        for node, attributes in hidden.items():
+            node.attributes.clear()
+            for attribute in attributes:
+                node.attributes.add(attribute)
+
+
+class FreshNames:
+    """Hands out names that no value and no node has in any scope of the model.
+
+    A subgraph sees the values of the graphs around it, so a name that is free in one scope only
+    may still capture another's value.
+    """
+
+    def __init__(self, model: ir.Model) -> None:
+        self._taken: set[str | None] = set()
+        for scope in scopes(model):
+            self._taken.update(value.name for value in (*scope.graph.inputs, *scope.graph.outputs))
+            self._taken.update(scope.graph.initializers)
+            self._taken.update(scope.graph.meta.get(RESERVED_NAMES, ()))
+            for node in scope.graph:
+                self._taken.add(node.name)
+                self._taken.update(value.name for value in node.inputs if value is not None)
+                self._taken.update(value.name for value in node.outputs)
+        self._next: dict[str, int] = {}
+
+    def fresh(self, base: str) -> str:
+        """``base_0``, ``base_1``, ...: the first that is free, now taken."""
+        number = self._next.get(base, 0)
+        while (name := f"{base}_{number}") in self._taken:
+            number += 1
+        self._next[base] = number + 1
+        self._taken.add(name)
+        return name

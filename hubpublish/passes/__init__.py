@@ -1,0 +1,17 @@
+"""The passes, by the name a recipe calls them. To add one: write its file, add a line here, add its tests."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from hubpublish.passes.base import PassOptions, PassOutcome, RewritePass, Rewritten, Skipped
+from hubpublish.passes.concat_tree import ConcatTree
+from hubpublish.passes.gather_nd_to_gather import GatherNdToGather
+from hubpublish.passes.split_tree import SplitTree
+from hubpublish.passes.sum_to_add import SumToAdd
+
+PASSES: Final[dict[str, type[RewritePass[Any]]]] = {
+    each.name: each for each in (ConcatTree, SplitTree, SumToAdd, GatherNdToGather)
+}
+
+__all__ = ["PASSES", "PassOptions", "PassOutcome", "RewritePass", "Rewritten", "Skipped"]

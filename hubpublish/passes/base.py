@@ -1,0 +1,211 @@
+"""What every pass shares: options, the walk over all scopes, the report of what was done and what was not.
+
+A pass says which op types it looks at and, for one node, what to put in its place. The base class
+sorts the graphs, visits every scope, leaves operators of other domains alone, replaces the node,
+and keeps the names, types, annotations and documentation of its outputs.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnx_ir as ir
+from pydantic import BaseModel, ConfigDict
+
+from hubpublish.model import FreshNames, Scope, node_label, scopes, sort_topologically
+from hubpublish.model.scopes import ONNX_SPELLINGS
+from hubpublish.model.statistics import op_name
+from hubpublish.passes.validity import require_supported_opsets, why_not_valid
+
+
+class PassOptions(BaseModel):
+    """Options of a pass; one without options uses this class itself."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Rewritten(BaseModel):
+    """A node that a pass replaced: its label, op type and scope, and what stands there now."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    node: str
+    op: str
+    scope: str
+    into: dict[str, int]
+
+
+class Skipped(BaseModel):
+    """A node that a pass looked at and left alone, and why."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    node: str
+    op: str
+    scope: str
+    reason: str
+
+
+@dataclass
+class PassOutcome(ir.passes.PassResult):
+    """``onnx_ir``'s result plus what was done, node by node, in the order of the graph."""
+
+    name: str
+    options: dict[str, object]
+    exact: bool
+    rewritten: list[Rewritten] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Skip:
+    """The answer of a pass for a node it must leave alone, with the reason."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """New nodes in execution order, and the values that take the place of the node's outputs."""
+
+    nodes: Sequence[ir.Node]
+    outputs: Sequence[ir.Value]
+
+
+OptionsT = TypeVar("OptionsT", bound=PassOptions)
+
+
+class RewritePass(ir.passes.InPlacePass, Generic[OptionsT]):
+    """A pass that replaces nodes one by one.
+
+    Args:
+        options: An instance of the pass's ``Options``; its defaults when None.
+        limit: Replace only the first so many nodes and leave the rest; None replaces all. With it
+            a wrong replacement is found by bisecting.
+    """
+
+    name: ClassVar[str]
+    exact: ClassVar[bool]
+    op_types: ClassVar[frozenset[str]]
+    narrows: ClassVar[bool] = False  # whether it makes nodes of its op types bind fewer tensors
+    failure: ClassVar[str] = ""  # what the runtime does without it; may use {slots} and {limit}
+    Options: ClassVar[type[PassOptions]] = PassOptions
+
+    def __init__(self, options: OptionsT | None = None, *, limit: int | None = None) -> None:
+        self.options: OptionsT = options if options is not None else self.Options()  # type: ignore[assignment]
+        self.limit = limit
+
+    @abc.abstractmethod
+    def concerns(self, node: ir.Node) -> bool:
+        """Whether the node is one that this pass is for, by op type, arity and attributes alone."""
+
+    @abc.abstractmethod
+    def replace(self, node: ir.Node, scope: Scope, names: FreshNames) -> Replacement | Skip:
+        """What to put in the node's place, or why nothing."""
+
+    def __call__(self, model_or_result: ir.Model | ir.passes.PassResult, /) -> PassOutcome:
+        outcome = super().__call__(model_or_result)
+        assert isinstance(outcome, PassOutcome)
+        return outcome
+
+    def call(self, model: ir.Model) -> PassOutcome:
+        require_supported_opsets(model)
+        modified = sort_topologically(model)
+        names = FreshNames(model)
+        outcome = PassOutcome(model, modified, self.name, self.options.model_dump(mode="json"), self.exact)
+        for scope in scopes(model):
+            for node in list(scope.graph):
+                if node.op_type in self.op_types and self.concerns(node):
+                    self._visit(node, scope, names, outcome)
+        return outcome
+
+    def _visit(self, node: ir.Node, scope: Scope, names: FreshNames, outcome: PassOutcome) -> None:
+        if self.limit is not None and len(outcome.rewritten) >= self.limit:
+            return
+        reason = why_not_onnx(node, outcome.model) or why_not_certain(node, scope, outcome.model)
+        answer = Skip(reason) if reason else self.replace(node, scope, names)
+        label, op = node_label(node), op_name(node)
+        if isinstance(answer, Skip):
+            outcome.skipped.append(Skipped(node=label, op=op, scope=scope.label, reason=answer.reason))
+            return
+        into = dict(sorted(Counter(new.op_type for new in answer.nodes).items()))
+        outcome.rewritten.append(Rewritten(node=label, op=op, scope=scope.label, into=into))
+        outcome.modified = True
+        substitute(node, answer)
+
+
+def why_not_onnx(node: ir.Node, model: ir.Model) -> str | None:
+    """Why the node is not ONNX's own operator of that name, or None if it is."""
+    if node.domain:
+        return f"belongs to domain {node.domain!r}, so what it computes is not known"
+    if any((domain, node.op_type, node.overload) in model.functions for domain in ONNX_SPELLINGS):
+        return "the model defines a function of its own under this name"
+    return None
+
+
+def why_not_certain(node: ir.Node, scope: Scope, model: ir.Model) -> str | None:
+    """Why it is not certain what ONNX's own operators mean here, or None if it is."""
+    for domain, name, _ in model.functions:
+        # Constants are read and nodes are made of ONNX's operators, whatever the node itself is.
+        if domain in ONNX_SPELLINGS and onnx.defs.has(name):
+            return f"the model defines a function of its own as ONNX's {name}"
+    if scope.opset is None:
+        return "the scope imports no version of ONNX's operator set"
+    if node.device_configurations:
+        return "is spread over devices by its device configuration, which parts of it would not have"
+    return why_not_valid(node, scope.opset)
+
+
+def substitute(node: ir.Node, replacement: Replacement) -> None:
+    """Put the replacement where ``node`` is; its outputs keep everything that was said about them."""
+    graph = node.graph
+    assert graph is not None
+    for old, new in zip(node.outputs, replacement.outputs, strict=True):
+        new.doc_string = old.doc_string
+        new.metadata_props.update(old.metadata_props)
+        new.meta.update(old.meta)  # onnx_ir keeps quantization annotations here
+        if not old.name:
+            old.name = new.name  # an omitted output: the new one is there, so it needs a name
+    for new_node in replacement.nodes:
+        new_node.metadata_props.update(node.metadata_props)
+    replacement.nodes[-1].doc_string = node.doc_string
+    # In front of the node, so that the order stays topological.
+    ir.convenience.replace_nodes_and_values(
+        graph, node, [node], replacement.nodes, node.outputs, replacement.outputs
+    )
+
+
+class NodeMaker:
+    """Makes the nodes of one replacement, with fresh names that begin with the replaced node's."""
+
+    def __init__(self, node: ir.Node, names: FreshNames) -> None:
+        self._base = node_label(node)
+        self._names = names
+        self.nodes: list[ir.Node] = []
+
+    def __call__(
+        self,
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        attributes: Sequence[ir.Attr] = (),
+        *,
+        outputs: int = 1,
+    ) -> tuple[ir.Value, ...]:
+        """Append a node of ONNX's domain; returns its outputs."""
+        name = self._names.fresh(f"{self._base}/{op_type}")
+        values = [ir.Value(name=self._names.fresh(f"{self._base}/{op_type}_output")) for _ in range(outputs)]
+        node = ir.Node("", op_type, inputs, attributes, outputs=values, name=name)
+        self.nodes.append(node)
+        return tuple(values)
+
+    def constant(self, values: npt.ArrayLike) -> ir.Value:
+        """An int64 Constant of any shape."""
+        tensor = ir.Tensor(np.array(values, dtype=np.int64))
+        return self("Constant", [], [ir.AttrTensor("value", tensor)])[0]

@@ -1,0 +1,209 @@
+"""What dtype, shape and values a node's outputs certainly have, given what is certain of its inputs.
+
+The shapes come from ONNX's own inference function of the one operator (``infer_node_outputs``). It
+sees nothing but what is certain: no ``value_info``, no declared output, no name of a dimension.
+Inference over the whole model would believe the declared outputs of a body and the ``value_info``
+that it cannot refute, and would not follow shapes computed with Equal, Where or ConstantOfShape.
+Small integers are computed with ONNX's reference implementation, for shapes that the graph computes.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnx.reference
+import onnx_ir as ir
+
+Dims = tuple[int | None, ...]
+Array = npt.NDArray[np.generic]
+
+MOST_VALUES = 1024  # what describes shapes is smaller; what is larger is data, and not to be computed here
+
+#: Operators whose inference says what ONNX Runtime does; for exceptions see `_in_doubt`.
+INFERRED: Final = frozenset(
+    """
+    Abs Acos Acosh Asin Asinh Atan Atanh BatchNormalization Cast Ceil Celu Clip Cos Cosh CumSum Dropout Elu
+    Erf Exp Floor Gelu HardSigmoid HardSwish Hardmax Identity InstanceNormalization IsInf IsNaN LRN
+    LayerNormalization LeakyRelu Log LogSoftmax LpNormalization Mish Neg Not PRelu Reciprocal Relu Round Selu
+    Shrink Sigmoid Sign Sin Sinh Softmax Softplus Softsign Sqrt Tan Tanh ThresholdedRelu Trilu
+
+    Add And BitShift Div Equal Greater GreaterOrEqual Less LessOrEqual Max Mean Min Mod Mul Or Pow Sub Sum
+    Where Xor
+
+    Concat ConstantOfShape DepthToSpace Expand EyeLike Flatten Gather GatherElements GatherND OneHot Pad
+    Range Reshape ScatterElements ScatterND Shape Size Slice SpaceToDepth Split Squeeze Tile TopK Transpose
+    Unsqueeze
+
+    ArgMax ArgMin ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd
+    ReduceSum ReduceSumSquare
+
+    AveragePool Conv ConvInteger ConvTranspose Einsum Gemm GlobalAveragePool GlobalLpPool GlobalMaxPool
+    GridSample LpPool MatMul MatMulInteger MaxPool Resize
+
+    DequantizeLinear DynamicQuantizeLinear QLinearConv QLinearMatMul QuantizeLinear
+    """.split()  # noqa: SIM905 - a list of a hundred names is for reading
+)
+
+#: Operators that compute shapes; evaluated on integers and booleans.
+EVALUATED: Final = frozenset(
+    """
+    Add And Cast Concat ConstantOfShape Div Equal Expand Flatten Gather Greater Identity Less Max Min Mod Mul
+    Neg Not Or Range ReduceProd Reshape Slice Squeeze Sub Tile Transpose Unsqueeze Where
+    """.split()  # noqa: SIM905
+)
+
+_NUMPY_NUMBERS: Final = frozenset(
+    ir.DataType.from_numpy(np.dtype(code)) for code in ("?", *np.typecodes["AllInteger"], "f", "d")
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Certain:
+    """What holds for a value in every run that gets as far as computing it.
+
+    Attributes:
+        dtype: Element type; None if not known.
+        shape: Length of each axis, None where not known; None as a whole if the rank is not known.
+        values: The elements, if they are always the same, numbers, and few.
+    """
+
+    dtype: ir.DataType | None = None
+    shape: Dims | None = None
+    values: Array | None = None
+
+    @functools.cached_property
+    def type_proto(self) -> onnx.TypeProto:
+        """As ONNX's inference takes it; an unknown dtype is given as float, see `infer`."""
+        elem_type = self.dtype.value if self.dtype is not None else onnx.TensorProto.FLOAT
+        return onnx.helper.make_tensor_type_proto(elem_type, self.shape)
+
+    @functools.cached_property
+    def tensor_proto(self) -> onnx.TensorProto | None:
+        """The values as ONNX's inference takes them."""
+        return onnx.numpy_helper.from_array(self.values) if self.values is not None else None
+
+
+NOTHING: Final = Certain()
+
+
+def of_tensor(tensor: ir.TensorProtocol | None) -> Certain:
+    """What is certain of a constant; only small ones are read."""
+    if tensor is None:
+        return NOTHING
+    few = tensor.size <= MOST_VALUES and tensor.dtype in _NUMPY_NUMBERS
+    return Certain(tensor.dtype, tuple(tensor.shape.numpy()), tensor.numpy() if few else None)
+
+
+def infer(node: ir.Node, opset: int, inputs: Sequence[Certain | None]) -> list[Certain]:
+    """What is certain of the outputs of one of ONNX's own operators.
+
+    Args:
+        node: Its attributes must not refer to a function's.
+        opset: Version of ONNX's operator set in the node's scope.
+        inputs: What is certain of its inputs; None for one left out.
+    """
+    nothing = [NOTHING] * len(node.outputs)
+    if node.op_type not in INFERRED or _in_doubt(node):
+        return nothing
+    proto = _numbered(node)
+    present = [(f"i{number}", known) for number, known in enumerate(inputs) if known is not None]
+    types = {name: known.type_proto for name, known in present}
+    data = {name: known.tensor_proto for name, known in present if known.tensor_proto is not None}
+    imports = [onnx.helper.make_opsetid("", opset)]
+    try:
+        schema = onnx.defs.get_schema(node.op_type, opset, "")
+        found = onnx.shape_inference.infer_node_outputs(schema, proto, types, data, opset_imports=imports)
+    except (onnx.shape_inference.InferenceError, onnx.defs.SchemaError, ValueError):
+        return nothing  # not a valid node: no runtime gets past it
+    # An input of unknown dtype was called float, so the dtype of the outputs is not certain.
+    typed = all(known.dtype is not None for _, known in present)
+    outputs = [_of_type(found.get(f"o{number}"), typed) for number in range(len(node.outputs))]
+    values = _evaluate(node, proto, opset, inputs, outputs)
+    return outputs if values is None else [Certain(outputs[0].dtype, outputs[0].shape, values)]
+
+
+def _in_doubt(node: ir.Node) -> bool:
+    """Whether the runtime may compute another shape than ONNX's inference, which differ in roundings."""
+    attributes = node.attributes
+    if node.op_type.endswith("Pool"):
+        return attributes.get_int("ceil_mode", 0) != 0
+    if node.op_type == "Resize":
+        cropped = attributes.get_string("coordinate_transformation_mode", "") == "tf_crop_and_resize"
+        return cropped or attributes.get_string("keep_aspect_ratio_policy", "stretch") != "stretch"
+    return node.op_type == "ConvTranspose" and any(
+        name in attributes for name in ("auto_pad", "output_shape", "output_padding")
+    )
+
+
+def _numbered(node: ir.Node) -> onnx.NodeProto:
+    """The node alone, its values named by position, whatever they are called in the model."""
+    proto = onnx.NodeProto(op_type=node.op_type)
+    proto.input.extend("" if value is None else f"i{number}" for number, value in enumerate(node.inputs))
+    proto.output.extend(f"o{number}" for number in range(len(node.outputs)))
+    proto.attribute.extend(ir.serde.serialize_attribute(attribute) for attribute in node.attributes.values())
+    return proto
+
+
+def _of_type(proto: onnx.TypeProto | None, typed: bool) -> Certain:
+    if proto is None or not proto.HasField("tensor_type"):
+        return NOTHING
+    tensor = proto.tensor_type
+    dtype = ir.DataType(tensor.elem_type) if typed and tensor.elem_type else None
+    if not tensor.HasField("shape"):
+        return Certain(dtype)
+    dims = tensor.shape.dim
+    return Certain(dtype, tuple(dim.dim_value if dim.HasField("dim_value") else None for dim in dims))
+
+
+def _evaluate(
+    node: ir.Node,
+    proto: onnx.NodeProto,
+    opset: int,
+    inputs: Sequence[Certain | None],
+    outputs: Sequence[Certain],
+) -> Array | None:
+    """The values of the node's only output, if it is small, of integers, and always the same."""
+    shape = outputs[0].shape if len(outputs) == 1 else None
+    if node.op_type in ("Shape", "Size"):
+        return _measured(node, inputs[0])
+    if node.op_type not in EVALUATED or shape is None or None in shape:
+        return None
+    arrays = [known.values if known is not None else None for known in inputs]
+    unknown = any(known is not None and not _integers(known.values) for known in inputs)
+    if unknown or math.prod(length or 0 for length in shape) > MOST_VALUES:
+        return None
+    function = onnx.helper.make_function(
+        "", "f", list(proto.input), list(proto.output), [proto], [onnx.helper.make_opsetid("", opset)]
+    )
+    feeds = {name: array for name, array in zip(proto.input, arrays, strict=True) if name}
+    try:
+        with np.errstate(all="raise"):  # division by zero, overflow: the runtime's answer is not defined
+            (result,) = onnx.reference.ReferenceEvaluator(function).run(None, feeds)
+    except Exception:  # the reference implementation raises anything for what is not valid
+        return None
+    values = np.asarray(result)
+    return values if _integers(values) and values.shape == shape else None
+
+
+def _integers(values: Array | None) -> bool:
+    return values is not None and values.dtype.kind in "iub"
+
+
+def _measured(node: ir.Node, known: Certain | None) -> Array | None:
+    """The values of Shape and Size."""
+    if known is None or known.shape is None:
+        return None
+    dims = known.shape
+    if node.op_type == "Shape":
+        dims = dims[node.attributes.get_int("start", 0) : node.attributes.get_int("end", len(dims))]
+    if None in dims:
+        return None
+    lengths = np.array(dims, dtype=np.int64)
+    return lengths if node.op_type == "Shape" else np.array(math.prod(lengths.tolist()), dtype=np.int64)

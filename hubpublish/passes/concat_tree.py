@@ -1,0 +1,60 @@
+"""Concat of many inputs as a tree of narrow Concats. Exact.
+
+Removes: a Concat that binds more storage buffers than the device grants. The runtime then fails
+with ``Too many storage buffers in shader. Current: 11, Max is 10``, or fails to compile it.
+
+    Concat(x1, ..., xn) = Concat(Concat(x1, ..., xk), Concat(xk+1, ..., x2k), ...)
+
+The tree has depth ceil(log_k n). A chain would copy the first inputs n / k times; in the tree each
+value is copied at most once a level. Concat only moves data, so not a bit changes.
+Source: the operator's definition; the limit is maxStorageBuffersPerShaderStage of WebGPU.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import onnx_ir as ir
+from pydantic import Field
+
+from hubpublish.model import FreshNames, Scope
+from hubpublish.passes.base import NodeMaker, PassOptions, Replacement, RewritePass, Skip
+from hubpublish.passes.trees import Tree, grouped
+
+
+class ConcatTreeOptions(PassOptions):
+    """Options of ``concat_tree``."""
+
+    max_inputs: int = Field(default=6, ge=2, le=1_000_000, description="Most inputs a Concat may have.")
+
+
+class ConcatTree(RewritePass[ConcatTreeOptions]):
+    """Concat of many inputs as a tree of Concats with at most max_inputs inputs each."""
+
+    name = "concat_tree"
+    exact = True
+    failure = (
+        "A Concat here takes {slots} storage buffers of {limit}. ONNX Runtime Web up to 1.22 cannot run "
+        "a Concat that binds more than the device grants; newer releases split it up themselves."
+    )
+    narrows = True
+    op_types = frozenset({"Concat"})
+    Options: ClassVar[type[PassOptions]] = ConcatTreeOptions
+
+    def concerns(self, node: ir.Node) -> bool:
+        return len(node.inputs) > self.options.max_inputs
+
+    def replace(self, node: ir.Node, scope: Scope, names: FreshNames) -> Replacement | Skip:
+        if any(value is None for value in node.inputs):
+            return Skip("has an empty input, which Concat does not allow")
+        make = NodeMaker(node, names)
+
+        def concat(tree: Tree) -> ir.Value | None:
+            if isinstance(tree, int):
+                return node.inputs[tree]
+            # The axis is taken over as it is, also where it refers to a function's attribute.
+            return make("Concat", [concat(child) for child in tree], list(node.attributes.values()))[0]
+
+        root = concat(grouped(len(node.inputs), self.options.max_inputs))
+        assert root is not None
+        return Replacement(make.nodes, [root])

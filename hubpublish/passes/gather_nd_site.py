@@ -1,0 +1,152 @@
+"""Finding the GatherND of a deformable convolution, and proving all that its replacement relies on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from hubpublish.model.constants import behind_identities
+from hubpublish.passes.base import Skip
+from hubpublish.passes.certain_shapes import Dims
+from hubpublish.passes.index_bounds import Bounds, IndexBounds
+from hubpublish.passes.proofs import Proofs
+
+BATCH_DIMS = 2
+LARGEST_INT32 = 2**31 - 1
+NAMES = ("first", "second")
+
+
+@dataclass(frozen=True)
+class Site:
+    """A GatherND with batch_dims 2 whose indices are pairs (y, x), each certainly within its axis.
+
+    Attributes:
+        data: [B0, B1, H, W, C...].
+        lengths: (B0, B1, H, W); none is zero and their product is less than 2**31.
+        features: The lengths C..., none of them zero and at most one of them not known.
+        columns: y and x, both of the shape ``points``.
+        points: (B0, B1, P, 1); the axis P may also be missing, or be several.
+    """
+
+    data: ir.Value
+    lengths: tuple[int, ...]
+    features: Dims
+    columns: tuple[ir.Value, ir.Value]
+    points: tuple[int, ...]
+
+
+class _NotProved(Exception):  # noqa: N818 - says why a node is left alone, which is no error
+    """The reason why a node must be left alone."""
+
+
+def find_site(node: ir.Node, proofs: Proofs, bounds: IndexBounds) -> Site | Skip:
+    """The GatherND as a site to rewrite, or what of it is not proved."""
+    try:
+        return _site(node, proofs, bounds)
+    except _NotProved as reason:
+        return Skip(str(reason))
+
+
+def _site(node: ir.Node, proofs: Proofs, bounds: IndexBounds) -> Site:
+    _check_batch_dims(node)
+    data, indices = (*node.inputs, None, None)[:2]
+    if data is None or indices is None:
+        raise _NotProved("does not have the two inputs that GatherND takes")
+    columns, axis = _columns(indices, proofs)
+    points = _points(columns, axis, proofs)
+    lengths, features = _data(data, points, proofs)
+    for name, column, length in zip(NAMES, columns, lengths[BATCH_DIMS:], strict=True):
+        _check_bounds(name, bounds.of(column), length)
+    if math.prod(lengths) > LARGEST_INT32:
+        raise _NotProved(f"the {math.prod(lengths)} rows of the data are too many for a 32-bit index")
+    return Site(data, lengths, features, columns, points)
+
+
+def _check_batch_dims(node: ir.Node) -> None:
+    attribute = node.attributes.get("batch_dims")
+    if attribute is not None and attribute.is_ref():
+        raise _NotProved("its batch_dims is an attribute of the function, different in each call")
+    batch_dims = attribute.as_int() if attribute is not None else 0
+    if batch_dims != BATCH_DIMS:
+        raise _NotProved(f"its batch_dims is {batch_dims}; only {BATCH_DIMS} is replaced")
+
+
+def _columns(indices: ir.Value, proofs: Proofs) -> tuple[tuple[ir.Value, ir.Value], int]:
+    """The two inputs of the Concat that makes the indices, and its axis."""
+    source = behind_identities(indices)
+    concat = source.producer() if source is not None else None
+    if concat is None or concat.op_type != "Concat" or not proofs.understands(concat):
+        raise _NotProved("its indices do not come from a Concat of two columns")
+    if len(concat.inputs) != 2:
+        raise _NotProved(f"its indices come from a Concat of {len(concat.inputs)} inputs, not of two columns")
+    first, second = concat.inputs
+    axis = concat.attributes.get_int("axis")
+    if first is None or second is None or axis is None:
+        raise _NotProved("the Concat of its indices is not valid")
+    return (first, second), axis
+
+
+def _points(columns: tuple[ir.Value, ir.Value], axis: int, proofs: Proofs) -> tuple[int, ...]:
+    """The shape that both columns certainly have: the batch, any points, and 1."""
+    shapes = []
+    for name, column in zip(NAMES, columns, strict=True):
+        shape = proofs.of(column).shape
+        if shape is None:
+            raise _NotProved(f"the shape of the {name} index column is not certain")
+        shapes.append(_certain(shape, f"the {name} index column"))
+    if shapes[0] != shapes[1]:
+        raise _NotProved(f"the index columns differ in shape: {_text(shapes[0])} and {_text(shapes[1])}")
+    shape = shapes[0]
+    if len(shape) <= BATCH_DIMS or shape[-1] != 1 or axis not in (-1, len(shape) - 1):
+        raise _NotProved(f"its indices, {_text(shape)} twice along axis {axis}, are not two columns")
+    return shape
+
+
+def _data(data: ir.Value, points: tuple[int, ...], proofs: Proofs) -> tuple[tuple[int, ...], Dims]:
+    """The lengths of batch, height and width, and what is known of those after them."""
+    shape = proofs.of(data).shape
+    if shape is None:
+        raise _NotProved("the shape of the data is not certain")
+    if len(shape) < BATCH_DIMS + 2:
+        raise _NotProved(f"the data has {len(shape)} axes; with pairs of indices it needs {BATCH_DIMS + 2}")
+    lengths = _certain(shape[: BATCH_DIMS + 2], "the data")
+    if lengths[:BATCH_DIMS] != points[:BATCH_DIMS]:
+        batches = f"{_text(lengths[:BATCH_DIMS])} and {_text(points[:BATCH_DIMS])}"
+        raise _NotProved(f"the batches of data and indices differ: {batches}")
+    features = shape[BATCH_DIMS + 2 :]
+    if features.count(None) > 1:
+        _certain(shape, "the data")
+    if 0 in shape:
+        raise _NotProved(f"the data is empty: {_text(shape)}")
+    return lengths, features
+
+
+def _check_bounds(name: str, bounds: Bounds, length: int) -> None:
+    ends = {"lower": bounds.low, "upper": bounds.high}
+    unknown = [end for end, bound in ends.items() if math.isinf(bound)]
+    if len(unknown) == 2:
+        raise _NotProved(f"the {name} index column is not clamped: lower and upper bound unknown")
+    if unknown:
+        raise _NotProved(f"the {name} index column is clamped at one end only: {unknown[0]} bound unknown")
+    if bounds.low < 0:
+        raise _NotProved(
+            f"the {name} index column's lower bound {bounds.low} is negative, so it counts from the end"
+        )
+    if bounds.high >= length:
+        raise _NotProved(
+            f"the {name} index column's upper bound {bounds.high} exceeds {length - 1}, "
+            f"the last index of an axis of length {length}"
+        )
+
+
+def _certain(shape: Dims, what: str) -> tuple[int, ...]:
+    for axis, length in enumerate(shape):
+        if length is None:
+            raise _NotProved(f"the length of axis {axis} of {what} is not certain")
+    return tuple(length for length in shape if length is not None)
+
+
+def _text(shape: Dims) -> str:
+    return f"[{', '.join('?' if length is None else str(length) for length in shape)}]"

@@ -1,0 +1,129 @@
+"""GatherND of a deformable convolution as Gather on flattened data. Exact.
+
+Removes: a GatherND with 64-bit indices, which WebGPU does not have. onnxruntime-web 1.22 fails with a
+shader error; 1.23 runs the node on the CPU, with copies of the largest tensors of the model.
+
+    GatherND(data [B0, B1, H, W, C...], Concat(y, x) [B0, B1, P, 2], batch_dims=2)
+        = Gather(Reshape(data) [B0*B1*H*W, C...], Cast(Squeeze(y * W + x + batch * H*W)))
+
+Equal only where 0 <= y < H and 0 <= x < W. A negative index is legal in GatherND and counts from the
+end of its own axis; one too large fails, but here it would silently read another row. So both are
+proved, against lengths that the data certainly has: see `gather_nd_site` and `proofs`. The
+arithmetic is in int64 up to one last Cast to int32, since int64 runs on the CPU and an earlier Cast
+would double the copies between host and GPU. Both operators only move data: not a bit changes.
+Source: the operators' definitions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from hubpublish.model import FreshNames, Scope
+from hubpublish.passes.base import NodeMaker, PassOptions, PassOutcome, Replacement, RewritePass, Skip
+from hubpublish.passes.gather_nd_site import Site, find_site
+from hubpublish.passes.index_bounds import IndexBounds
+from hubpublish.passes.proofs import Proofs
+
+AXES_ARE_AN_INPUT = 13  # opset; of Squeeze; an attribute before
+
+
+class GatherNdToGather(RewritePass[PassOptions]):
+    """GatherND by clamped pairs of indices, as deformable convolutions use it, as Gather on flat data."""
+
+    name = "gather_nd_to_gather"
+    exact = True
+    op_types = frozenset({"GatherND"})
+
+    def concerns(self, node: ir.Node) -> bool:
+        return True
+
+    def call(self, model: ir.Model) -> PassOutcome:
+        self._proofs = Proofs(model)
+        self._bounds = IndexBounds(self._proofs)
+        self._shared: dict[tuple[object, ...], ir.Value] = {}
+        self._indices: list[ir.Value] = []
+        outcome = super().call(model)
+        for value in self._indices:
+            _remove_unused(value)
+        return outcome
+
+    def replace(self, node: ir.Node, scope: Scope, names: FreshNames) -> Replacement | Skip:
+        if scope.opset is None:
+            return Skip("the scope imports no version of ONNX's operator set")
+        site = find_site(node, self._proofs, self._bounds)
+        if isinstance(site, Skip):
+            return site
+        make = _SharingMaker(NodeMaker(node, names), self._shared, scope)
+        rows = make.rows(site)
+        number = make.row_numbers(site)
+        assert node.inputs[1] is not None
+        self._indices.append(node.inputs[1])
+        gathered = make.make("Gather", [rows, number], [ir.AttrInt64("axis", 0)])
+        return Replacement(make.make.nodes, gathered)
+
+
+class _SharingMaker:
+    """Makes what several nodes of one graph can share, once: the first one's nodes come first."""
+
+    def __init__(self, make: NodeMaker, shared: dict[tuple[object, ...], ir.Value], scope: Scope) -> None:
+        self.make = make
+        self._shared = shared
+        self._scope = scope
+
+    def rows(self, site: Site) -> ir.Value:
+        """The data as one row for each place: [B0*B1*H*W, C...]."""
+        shape = [math.prod(site.lengths), *(-1 if length is None else length for length in site.features)]
+        return self._once(
+            ("rows", site.data), lambda: self.make("Reshape", [site.data, self._constant(shape)])[0]
+        )
+
+    def row_numbers(self, site: Site) -> ir.Value:
+        """The row for each point: [B0, B1, P], int32."""
+        return self._once(("row numbers", *site.columns, site.lengths), lambda: self._row_numbers(site))
+
+    def _row_numbers(self, site: Site) -> ir.Value:
+        y, x = site.columns
+        *batch, height, width = site.lengths
+        (number,) = self.make("Mul", [y, self._constant(width)])
+        (number,) = self.make("Add", [number, x])
+        if math.prod(batch) > 1:
+            first = np.arange(math.prod(batch)) * height * width
+            first = first.reshape(*batch, *(1 for _ in site.points[len(batch) :]))
+            (number,) = self.make("Add", [number, self._constant(first)])
+        (number,) = self._squeeze(number, len(site.points) - 1)
+        return self.make("Cast", [number], [ir.AttrInt64("to", ir.DataType.INT32)])[0]
+
+    def _squeeze(self, value: ir.Value, axis: int) -> tuple[ir.Value, ...]:
+        # Not a Reshape: where there are no points, a 0 in its target would mean "copy".
+        assert self._scope.opset is not None
+        if self._scope.opset >= AXES_ARE_AN_INPUT:
+            return self.make("Squeeze", [value, self._constant([axis])])
+        return self.make("Squeeze", [value], [ir.AttrInt64s("axes", [axis])])
+
+    def _constant(self, values: npt.ArrayLike) -> ir.Value:
+        array = np.asarray(values, dtype=np.int64)
+        return self._once(("constant", array.shape, array.tobytes()), lambda: self.make.constant(array))
+
+    def _once(self, key: tuple[object, ...], build: Callable[[], ir.Value]) -> ir.Value:
+        place = (self._scope.graph, *key)
+        if place not in self._shared:
+            self._shared[place] = build()
+        return self._shared[place]
+
+
+def _remove_unused(value: ir.Value) -> None:
+    """Remove the Concat that made these indices, and Identities after it, unless something uses them."""
+    node = value.producer()
+    if node is None or node.graph is None or node.op_type not in ("Concat", "Identity"):
+        return
+    if value.uses() or value.is_graph_output():
+        return
+    source = node.inputs[0]
+    node.graph.remove(node, safe=True)
+    if node.op_type == "Identity" and source is not None:
+        _remove_unused(source)

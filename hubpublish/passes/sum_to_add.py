@@ -1,0 +1,63 @@
+"""Sum as a chain of Add. Exact.
+
+Removes: Sum, which has no WebGPU kernel in any ONNX Runtime release so far. It runs on the CPU,
+with a copy from the GPU for every input and one back.
+
+    Sum(a, b, c, d) = Add(Add(Add(a, b), c), d)        Sum(a) = Identity(a)
+
+A chain from the left and not a balanced tree, since floating-point addition is not associative and
+the CPU kernel adds from the left. Same bits with optimizations disabled; at the default level the
+runtime may fuse Add where it does not fuse Sum (Conv + Add), which changes rounding: the gate
+``exact_unoptimized`` measures and states that.
+Source: onnxruntime's CPU kernel of Sum, and the operator's broadcasting since opset 8.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from hubpublish.model import FreshNames, Scope
+from hubpublish.passes.base import NodeMaker, PassOptions, PassOutcome, Replacement, RewritePass, Skip
+from hubpublish.passes.proofs import Proofs
+
+SUM_BROADCASTS = 8  # opset; the shapes had to be equal before, and the runtime fails if they are not
+
+
+class SumToAdd(RewritePass[PassOptions]):
+    """Sum as a left-to-right chain of Add; Sum of one input as Identity."""
+
+    name = "sum_to_add"
+    exact = True
+    failure = (
+        "`Sum` has no WebGPU kernel in ONNX Runtime: it runs on the CPU, and each of its inputs is copied "
+        "from the GPU and its output back."
+    )
+    op_types = frozenset({"Sum"})
+
+    def call(self, model: ir.Model) -> PassOutcome:
+        self._proofs = Proofs(model)
+        return super().call(model)
+
+    def concerns(self, node: ir.Node) -> bool:
+        return True
+
+    def replace(self, node: ir.Node, scope: Scope, names: FreshNames) -> Replacement | Skip:
+        if not node.inputs or any(value is None for value in node.inputs):
+            return Skip("has an empty input, which Sum does not allow")
+        if scope.opset is not None and scope.opset < SUM_BROADCASTS and not self._of_one_shape(node):
+            return Skip("takes only equal shapes before opset 8, which are not certain; Add would broadcast")
+        make = NodeMaker(node, names)
+        total, *others = node.inputs
+        if not others:
+            return Replacement(make.nodes, make("Identity", [total]))
+        for value in others:
+            (total,) = make("Add", [total, value])
+        assert total is not None
+        return Replacement(make.nodes, [total])
+
+    def _of_one_shape(self, node: ir.Node) -> bool:
+        if len(set(node.inputs)) == 1:
+            return True
+        shapes = {self._proofs.of(value).shape for value in node.inputs if value is not None}
+        (first, *others) = shapes
+        return not others and first is not None and None not in first

@@ -1,0 +1,240 @@
+"""One publication, from recipe to Hub: fetch, rewrite, verify, report, card, plan, publish.
+
+Nothing is written to the Hub before the last step, and nothing is done at all when the target
+already holds what this run would make.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast
+
+from huggingface_hub import HfApi
+
+from hubpublish import hub, publish, source
+from hubpublish import recipe as recipes
+from hubpublish import report as reports
+from hubpublish.devices import PROFILES
+from hubpublish.errors import RecipeError, UsageError
+from hubpublish.model import sha256_of
+from hubpublish.preview import render_preview, write_preview
+from hubpublish.publish import Message, Plan, TargetState
+from hubpublish.recipe import Recipe
+from hubpublish.recipe.writer import plain
+from hubpublish.report import FileRecord, Report, SourceReport, VariantReport
+from hubpublish.runlog import RunLog
+from hubpublish.source import FetchedSource
+from hubpublish.staging import CARD, stage_all
+from hubpublish.transform import Say, Workshop, transform
+
+PREPROCESSOR = "preprocessor_config.json"
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How to run a recipe.
+
+    Attributes:
+        out: Folder for what is staged, the preview and the log.
+        cache: Folder for source files and reference outputs; kept.
+        dry_run: Change nothing on the Hub; write a preview instead.
+        as_pr: Open or update a pull request instead of committing.
+        variant: Take only the variant with this path; for a dry run alone.
+        endpoint: Base URL of the Hub; None: from the environment.
+        token: For the Hub; None: the machine's own.
+        target: Publish to this repo instead of the recipe's.
+        force: Run although the target already holds this result.
+    """
+
+    out: Path
+    cache: Path
+    dry_run: bool = False
+    as_pr: bool = False
+    variant: str | None = None
+    endpoint: str | None = None
+    token: str | None = None
+    target: str | None = None
+    force: bool = False
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a run ended.
+
+    Attributes:
+        status: In a word.
+        target: The repo.
+        commit: Its head, or the head of the pull request; None if it has none.
+        url: Where to look; None for a dry run.
+        out: The folder with what was staged; None if there was nothing to do.
+        report: What was done; None if there was nothing to do.
+    """
+
+    status: Literal["nothing_to_do", "dry_run", "published", "pull_request"]
+    target: str
+    commit: str | None = None
+    url: str | None = None
+    out: Path | None = None
+    report: Report | None = None
+
+
+def run(recipe: Recipe, folder: Path, options: RunOptions, environ: Mapping[str, str], say: Say) -> RunResult:
+    """Run a recipe.
+
+    Args:
+        recipe: What to publish.
+        folder: The recipe's folder, where its images are.
+        options: How.
+        environ: Where the ``${VARIABLES}`` of the target come from.
+        say: Called with a line of progress.
+
+    Raises:
+        HubpublishError: Any kind. Nothing was published then, unless it is ``published_differs``.
+    """
+    recipe = _chosen(recipe, options)
+    api = hub.connect(options.endpoint, options.token)
+    target, known = _target(recipe, options, environ)
+    commit = source.resolve(api, recipe.source)
+    say(f"source {recipe.source.repo} is at commit {commit[:12]}")
+    key = reports.run_key(recipe, commit, target, _images(recipe, folder))
+    state = publish.read_target(api, target) if known else TargetState(target, "main", False, None)
+    if publish.already_published(state, key) and not options.force:
+        return RunResult("nothing_to_do", target, state.head, _url(api, target))
+    if not options.dry_run and (state.exists or not recipe.target.create):
+        publish.ensure_target(api, target, as_pr=options.as_pr)  # before hours of work, not after
+    fetched = source.fetch(api, recipe, commit, options.cache / "sources")
+    check_license(recipe, fetched)
+    shop = _workshop(recipe, folder, fetched, options, say)
+    variants = tuple(transform(each, shop) for each in fetched.variants)
+    resolved = recipes.resolved(
+        recipe, commit=commit, target=target, copied={file.path: file.sha256 for file in fetched.copied}
+    )
+    report = _report(resolved, fetched, variants, key)
+    staged = stage_all(report, resolved, fetched.copied, shop.staging)
+    shop.log.write(options.out / "run.json")
+    if options.dry_run:
+        plan = publish.make_plan(api, state, staged)
+        _preview(api, plan, report, options.out)
+        return RunResult("dry_run", target, state.head, None, options.out, report)
+    made = recipe.target
+    publish.ensure_target(api, target, create=made.create, private=made.private, as_pr=options.as_pr)
+    hub.validate_card(api, (shop.staging / CARD).read_text("utf-8"))
+    say(f"publishing to {target}")
+    done = publish.publish(api, target, staged, _message(report), as_pr=options.as_pr)
+    status: Literal["published", "pull_request"] = "pull_request" if done.pull_request else "published"
+    url = done.pull_request or _url(api, target)
+    return RunResult(
+        status if done.changed else "nothing_to_do", target, done.commit, url, options.out, report
+    )
+
+
+def check_license(recipe: Recipe, fetched: FetchedSource) -> None:
+    """Refuse a license that the source does not have, unless the recipe says why.
+
+    Raises:
+        RecipeError: They differ and the recipe gives no reason.
+    """
+    ours, theirs = recipe.card.license, fetched.license
+    differs = theirs is not None and ours.lower() != theirs.lower()
+    if differs and recipe.card.license_differs_because is None:
+        raise RecipeError(
+            f"card.license is '{ours}', but the source's card says '{theirs}'",
+            where=f"{fetched.repo} at {fetched.commit[:12]}",
+            hint="correct card.license, or say why in card.license_differs_because",
+            kind="license_differs",
+        )
+
+
+def _chosen(recipe: Recipe, options: RunOptions) -> Recipe:
+    if options.variant is None:
+        return recipe
+    if not options.dry_run:
+        raise UsageError(
+            "--variant publishes a part of a release only",
+            hint="use it with --dry-run; publish all variants together",
+        )
+    chosen = tuple(each for each in recipe.variants if each.path == options.variant)
+    if not chosen:
+        known = ", ".join(each.path for each in recipe.variants)
+        raise UsageError(f"the recipe has no variant {options.variant}", hint=f"it has: {known}")
+    return recipe.model_copy(update={"variants": chosen})
+
+
+def _target(recipe: Recipe, options: RunOptions, environ: Mapping[str, str]) -> tuple[str, bool]:
+    """The repo to publish to, and whether it is known.
+
+    A dry run goes on without the variables of the environment: the repo then bears their names.
+    """
+    if options.target is not None:
+        return recipes.checked_target(recipe, options.target), True
+    try:
+        return recipes.target_repo(recipe, environ), True
+    except RecipeError as unset:
+        if unset.kind != "target_unset" or not options.dry_run:
+            raise
+        names = {name: name for name in cast("list[str]", unset.details["variables"])}
+    return recipes.target_repo(recipe, {**environ, **names}), False
+
+
+def _images(recipe: Recipe, folder: Path) -> dict[str, str]:
+    """SHA-256 of every image that something is verified on; a missing one is the verification's error."""
+    specs = [recipe.verify, *(each.verify for each in recipe.variants if each.verify)]
+    names = {name for spec in specs for name in spec.inputs.images}
+    return {name: sha256_of(folder / name) for name in sorted(names) if (folder / name).is_file()}
+
+
+def _workshop(
+    recipe: Recipe, folder: Path, fetched: FetchedSource, options: RunOptions, say: Say
+) -> Workshop:
+    staging, failures = options.out / "staged", options.out / "failed"
+    for old in (staging, failures):
+        shutil.rmtree(old, ignore_errors=True)
+    staging.mkdir(parents=True)
+    return Workshop(
+        recipe=recipe,
+        folder=folder,
+        preprocessor=next((file.local for file in fetched.copied if file.path == PREPROCESSOR), None),
+        staging=staging,
+        failures=failures,
+        references=options.cache / "references",
+        log=RunLog.start(),
+        say=say,
+    )
+
+
+def _report(
+    resolved: Recipe, fetched: FetchedSource, variants: tuple[VariantReport, ...], key: str
+) -> Report:
+    return Report(
+        key=key,
+        versions=reports.versions(),
+        target=resolved.target.repo,
+        source=SourceReport(repo=fetched.repo, commit=fetched.commit, license=fetched.license),
+        device=PROFILES[resolved.device.profile],
+        recipe=plain(resolved),
+        copied=tuple(FileRecord(path=f.path, sha256=f.sha256, size=f.size) for f in fetched.copied),
+        variants=variants,
+    )
+
+
+def _preview(api: HfApi, plan: Plan, report: Report, out: Path) -> None:
+    old = publish.read_file(api, plan.state, CARD) or b""
+    new = (out / "staged" / CARD).read_text("utf-8")
+    write_preview(out / "preview.md", render_preview(report, plan, old.decode("utf-8", "replace"), new))
+
+
+def _message(report: Report) -> Message:
+    origin = f"{report.source.repo} at {report.source.commit}"
+    passes = ", ".join(dict.fromkeys(each.name for variant in report.variants for each in variant.passes))
+    return Message(
+        f"Rewrite of {report.source.repo}@{report.source.commit[:12]} for {report.device.name}",
+        f"Source: {origin}\nPasses: {passes}\nMade by hubpublish {report.versions['hubpublish']}; "
+        "what was done and measured is in report.json.",
+    )
+
+
+def _url(api: HfApi, target: str) -> str:
+    return f"{api.endpoint}/{target}"

@@ -1,0 +1,35 @@
+"""Publishing: read the target's head, plan against it, commit once, read back what is there."""
+
+from hubpublish.publish.access import ensure_target
+from hubpublish.publish.commit import Message, Published, check_published, commit_plan, publish
+from hubpublish.publish.manifest import MANIFEST, Manifest, make_manifest
+from hubpublish.publish.plan import Conflict, Plan, PlanEntry, make_plan, refuse_conflicts
+from hubpublish.publish.pull_request import PullRequest, find_pull_request
+from hubpublish.publish.staged import StagedFile, stage
+from hubpublish.publish.target import TargetFile, TargetState, already_published, read_file, read_target
+
+__all__ = [
+    "MANIFEST",
+    "Conflict",
+    "Manifest",
+    "Message",
+    "Plan",
+    "PlanEntry",
+    "Published",
+    "PullRequest",
+    "StagedFile",
+    "TargetFile",
+    "TargetState",
+    "already_published",
+    "check_published",
+    "commit_plan",
+    "ensure_target",
+    "find_pull_request",
+    "make_manifest",
+    "make_plan",
+    "publish",
+    "read_file",
+    "read_target",
+    "refuse_conflicts",
+    "stage",
+]

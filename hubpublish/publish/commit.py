@@ -1,0 +1,259 @@
+"""One atomic commit on top of the head that was read, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import httpx2
+from huggingface_hub import CommitInfo, CommitOperationAdd, CommitOperationDelete, HfApi
+from huggingface_hub.hf_api import RepoFile
+
+from hubpublish.errors import HubError
+from hubpublish.hub import retried, status_of, translate, translated, validate_card
+from hubpublish.publish.access import explained
+from hubpublish.publish.manifest import MANIFEST
+from hubpublish.publish.plan import Plan, make_plan, refuse_conflicts
+from hubpublish.publish.pull_request import PullRequest, describe, find_pull_request, update_text
+from hubpublish.publish.staged import StagedFile
+from hubpublish.publish.target import read_target
+
+CARD = "README.md"
+ROUNDS = 5  # plans made before giving up on a target that keeps moving
+_MOVED = frozenset({409, 412})
+
+
+@dataclass(frozen=True)
+class Message:
+    """A commit's title and description; for a pull request, its title and text."""
+
+    title: str
+    description: str = ""
+
+
+@dataclass(frozen=True)
+class Published:
+    """What is on the Hub now. ``changed`` is False when it was there already."""
+
+    repo: str
+    commit: str
+    changed: bool
+    plan: Plan
+    pull_request: str | None = None
+
+
+def publish(
+    api: HfApi, repo: str, staged: Sequence[StagedFile], message: Message, *, as_pr: bool = False
+) -> Published:
+    """Have the target (or a pull request on it) hold exactly the staged files, in one commit.
+
+    Plans against the head, commits with that head as parent, and plans anew when it moved meanwhile;
+    after a lost answer it looks at the head instead of committing again. Nothing to change, no
+    commit. At the end every file's hash is read back from the Hub.
+
+    Args:
+        api: The Hub.
+        repo: The target; ``ensure_target`` has passed.
+        staged: All files, manifest.json among them.
+        message: Title and description.
+        as_pr: Open a pull request, or bring the one opened before up to date.
+
+    Raises:
+        HubError: ``target_edited``, ``conflict``, ``published_differs``, no permission, no network.
+    """
+    if not any(file.path == MANIFEST for file in staged):
+        raise ValueError(f"{MANIFEST} is not among the staged files")
+    for _ in range(ROUNDS):
+        published = (
+            _as_pull_request(api, repo, staged, message) if as_pr else _directly(api, repo, staged, message)
+        )
+        if published is not None:
+            return published
+    raise HubError(
+        f"{repo} changed {ROUNDS} times while we tried to publish",
+        where=repo,
+        hint="run again when nobody else is publishing to it",
+        kind="conflict",
+    )
+
+
+def commit_plan(
+    api: HfApi, plan: Plan, message: Message, *, revision: str = "main", create_pr: bool = False
+) -> CommitInfo:
+    """Send a plan as one commit whose parent must be the head that was planned against.
+
+    The Hub checks the card first: nothing is uploaded for a card that it refuses.
+
+    Raises:
+        HubError: ``card_invalid``; ``staged_changed``: a file is not what was planned.
+        Exception: Whatever the client raises; ``publish`` knows what each means.
+    """
+    repo, base = plan.state.repo, None if create_pr else revision
+    local = {file.path: file for file in plan.staged}
+    gone = [entry.path for entry in plan.changes if entry.change == "deleted"]
+    added = [_addition(local[entry.path]) for entry in plan.changes if entry.change != "deleted"]
+    if any(operation.path_in_repo == CARD for operation in added):
+        validate_card(api, local[CARD].local.read_text(encoding="utf-8"))
+    # Sent ahead with no ignore rules: create_commit would leave out, silently, what a .gitignore of
+    # the target names.
+    api.preupload_lfs_files(
+        repo, added, revision=base, create_pr=create_pr, gitignore_content="", free_memory=False
+    )
+    return api.create_commit(
+        repo,
+        [*added, *(CommitOperationDelete(path, is_folder=False) for path in gone)],
+        commit_message=message.title,
+        commit_description=message.description,
+        revision=base,
+        create_pr=create_pr,
+        parent_commit=plan.state.head,
+    )
+
+
+def check_published(api: HfApi, plan: Plan, commit: str) -> None:
+    """Read back from the Hub what a commit holds at our paths, and compare every hash.
+
+    Raises:
+        HubError: ``published_differs``, with the paths.
+    """
+    repo = plan.state.repo
+    gone = [entry.path for entry in plan.entries if entry.change == "deleted"]
+    paths = [*(file.path for file in plan.staged), *gone]
+    with translated(HubError, f"read back commit {commit[:12]}", repo=repo):
+        found = retried(lambda: api.get_paths_info(repo, paths, revision=commit))
+    hashes = {
+        file.path: file.lfs.sha256 if file.lfs else file.blob_id
+        for file in found
+        if isinstance(file, RepoFile)
+    }
+    wrong = [
+        file.path for file in plan.staged if hashes.get(file.path) not in (file.sha256, file.git_oid)
+    ] + [path for path in gone if path in hashes]
+    if wrong:
+        raise HubError(
+            f"what {repo} holds at commit {commit[:12]} is not what was published: {', '.join(wrong)}",
+            where=f"{api.endpoint}/{repo}/commit/{commit}",
+            hint="do not use this commit; run again, and report it to the Hub if it stays so",
+            kind="published_differs",
+            details={"files": wrong, "commit": commit},
+        )
+
+
+def _directly(api: HfApi, repo: str, staged: Sequence[StagedFile], message: Message) -> Published | None:
+    plan = make_plan(api, read_target(api, repo), staged)
+    if not plan and plan.state.head is not None:
+        return Published(repo, plan.state.head, changed=False, plan=plan)
+    refuse_conflicts(plan)
+    commit = _send(api, plan, message, "main")
+    if commit is None:
+        return None
+    check_published(api, plan, commit)
+    return Published(repo, commit, changed=True, plan=plan)
+
+
+def _as_pull_request(
+    api: HfApi, repo: str, staged: Sequence[StagedFile], message: Message
+) -> Published | None:
+    plan = make_plan(api, read_target(api, repo), staged)
+    if not plan and plan.state.head is not None:
+        return Published(repo, plan.state.head, changed=False, plan=plan)
+    text = describe(message.description, plan.conflicts)
+    request = find_pull_request(api, repo)
+    if request is not None:
+        return _update(api, plan, request, Message(message.title, text))
+    return _open(api, plan, Message(message.title, text))
+
+
+def _open(api: HfApi, plan: Plan, message: Message) -> Published | None:
+    repo = plan.state.repo
+    try:
+        info = commit_plan(api, plan, message, create_pr=True)
+        commit, url = info.oid, info.pr_url
+    except Exception as error:
+        # Opening is not idempotent: after a lost answer the request may be there.
+        request = find_pull_request(api, repo) if _may_have_landed(error) else None
+        head = _head_holding(api, plan, request.revision) if request is not None else None
+        if request is None or head is None:
+            raise _failed(api, error, repo) from None
+        commit, url = head, request.url
+    check_published(api, plan, commit)
+    return Published(repo, commit, changed=True, plan=plan, pull_request=url)
+
+
+def _update(api: HfApi, plan: Plan, request: PullRequest, message: Message) -> Published | None:
+    repo = plan.state.repo
+    ahead = make_plan(api, read_target(api, repo, revision=request.revision), plan.staged)
+    if not ahead and ahead.state.head is not None:
+        update_text(api, repo, request, message.description)
+        return Published(repo, ahead.state.head, changed=False, plan=plan, pull_request=request.url)
+    _refuse_edited_request(plan, ahead, request)
+    commit = _send(api, ahead, message, request.revision)
+    if commit is None:
+        return None
+    check_published(api, ahead, commit)
+    update_text(api, repo, request, message.description)
+    return Published(repo, commit, changed=True, plan=plan, pull_request=request.url)
+
+
+def _refuse_edited_request(plan: Plan, ahead: Plan, request: PullRequest) -> None:
+    """Somebody else's commits on the pull request's branch are work too.
+
+    What stands there as it stands on the target is no such commit; the request's text explains it.
+    """
+    here, there = plan.state.files, ahead.state.files
+    conflicts = [each for each in ahead.conflicts if here.get(each.path) != there.get(each.path)]
+    if conflicts:
+        raise HubError(
+            f"somebody changed files on our pull request: {', '.join(map(str, conflicts))}",
+            where=request.url,
+            hint="merge or close that pull request, then run again",
+            kind="target_edited",
+            details={"files": [conflict.path for conflict in conflicts]},
+        )
+
+
+def _send(api: HfApi, plan: Plan, message: Message, revision: str) -> str | None:
+    """The commit that holds the plan; None when the head moved and a new plan is needed."""
+    try:
+        return commit_plan(api, plan, message, revision=revision).oid
+    except Exception as error:
+        if status_of(error) in _MOVED:
+            return None
+        if _may_have_landed(error):
+            after = read_target(api, plan.state.repo, revision=revision)
+            if not make_plan(api, after, plan.staged):
+                return after.head
+            if after.head != plan.state.head:
+                return None
+        raise _failed(api, error, plan.state.repo) from None
+
+
+def _head_holding(api: HfApi, plan: Plan, revision: str) -> str | None:
+    state = read_target(api, plan.state.repo, revision=revision)
+    return None if make_plan(api, state, plan.staged) else state.head
+
+
+def _may_have_landed(error: Exception) -> bool:
+    """Whether the Hub may have made the commit although no answer says so."""
+    status = status_of(error)
+    return isinstance(error, httpx2.TransportError) or (
+        status is not None and (status == 408 or status >= 500)
+    )
+
+
+def _failed(api: HfApi, error: Exception, repo: str) -> Exception:
+    found = translate(error, HubError, "publish to the target", repo=repo)
+    return explained(api, repo, found) if found is not None else error
+
+
+def _addition(file: StagedFile) -> CommitOperationAdd:
+    operation = CommitOperationAdd(file.path, str(file.local))
+    # The client hashes what it is going to send: it must be what was verified and planned.
+    if operation.upload_info.sha256.hex() != file.sha256:
+        raise HubError(
+            f"{file.path} changed on disk after it was verified",
+            where=str(file.local),
+            hint="let nothing write to the staged folder, and run again",
+            kind="staged_changed",
+        )
+    return operation

@@ -1,0 +1,166 @@
+"""What the target repo holds at one commit, and which of it is ours."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+import httpx2
+from huggingface_hub import HfApi, hf_hub_url
+from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
+from huggingface_hub.hf_api import ModelInfo, RepoSibling
+from huggingface_hub.utils._http import get_session, hf_raise_for_status
+
+from hubpublish.errors import HubError
+from hubpublish.hub import request_headers, retried, translated
+from hubpublish.publish.manifest import MANIFEST, Manifest, parse_manifest
+from hubpublish.publish.staged import git_oid_of
+
+REPORT = "report.json"
+
+
+@dataclass(frozen=True)
+class TargetFile:
+    """A file of the target. ``sha256`` of a file outside of LFS is None until somebody reads it."""
+
+    path: str
+    size: int
+    sha256: str | None
+    git_oid: str | None
+
+
+@dataclass(frozen=True)
+class TargetState:
+    """The target at one commit. ``head`` is None when the repo does not exist or has no commit."""
+
+    repo: str
+    revision: str
+    exists: bool
+    head: str | None
+    files: Mapping[str, TargetFile] = field(default_factory=dict)
+    manifest: Manifest | None = None
+    report: object | None = None
+
+    def is_ours(self, path: str) -> bool:
+        """Whether we published this path, changed since or not."""
+        if self.manifest is None:
+            return False
+        return path == MANIFEST or path in self.manifest.files
+
+    def edited(self) -> dict[str, str]:
+        """Our files that are not as we left them: path to what happened, in words."""
+        if self.manifest is None:
+            return {}
+        found = {}
+        for path, sha256 in self.manifest.files.items():
+            if path not in self.files:
+                found[path] = "deleted since"
+            elif self.files[path].sha256 != sha256:
+                found[path] = "edited since"
+        return found
+
+
+def already_published(state: TargetState, key: str) -> bool:
+    """Whether the target is the publication with this key, and nobody has touched its files."""
+    return state.manifest is not None and state.manifest.key == key and not state.edited()
+
+
+def read_target(api: HfApi, repo: str, *, revision: str = "main") -> TargetState:
+    """Read a target once: its head, all files with hashes, its manifest and report. Nothing is written.
+
+    Raises:
+        HubError: No access, no network, no such revision. A repo that does not exist is a state.
+    """
+    with translated(HubError, "read the target", repo=repo):
+        try:
+            info = retried(lambda: api.model_info(repo, revision=revision, files_metadata=True))
+        except GatedRepoError:
+            raise
+        except RepositoryNotFoundError:
+            return TargetState(repo, revision, exists=False, head=None)
+    state = TargetState(repo, revision, exists=True, head=info.sha, files=_files(info))
+    content = read_file(api, state, MANIFEST)
+    if content is None or (manifest := parse_manifest(content)) is None:
+        return state
+    state = replace(state, manifest=manifest, files=_known(state.files, manifest))
+    return replace(with_hashes(api, state, manifest.files), report=_report(api, state))
+
+
+def read_file(api: HfApi, state: TargetState, path: str) -> bytes | None:
+    """The content of one of the target's small files at the state's commit; None if it has none.
+
+    The bytes are checked against the hash that the Hub lists, and asked for again if they differ.
+    """
+    listed = state.files.get(path)
+    if listed is None or state.head is None:
+        return None
+    url = hf_hub_url(state.repo, path, revision=state.head, endpoint=api.endpoint)
+
+    def download() -> bytes:
+        response: httpx2.Response = get_session().get(url, headers=request_headers(api))
+        hf_raise_for_status(response)
+        return response.content
+
+    with translated(HubError, f"read {path}", repo=state.repo):
+        for _ in range(2):
+            content = retried(download)
+            if _matches(listed, content):
+                return content
+    raise HubError(
+        f"{path} of {state.repo} arrived corrupt twice",
+        where=url,
+        hint="run again later; something on the way changes files",
+        kind="corrupt_download",
+    )
+
+
+def with_hashes(api: HfApi, state: TargetState, paths: Collection[str]) -> TargetState:
+    """The state with the SHA-256 of these files known; those outside of LFS are read for it."""
+    found = dict(state.files)
+    for path in paths:
+        if path in found and found[path].sha256 is None:
+            content = read_file(api, state, path) or b""
+            found[path] = replace(found[path], sha256=hashlib.sha256(content).hexdigest())
+    return replace(state, files=found)
+
+
+def _files(info: ModelInfo) -> dict[str, TargetFile]:
+    return {sibling.rfilename: _listed(sibling) for sibling in info.siblings or ()}
+
+
+def _listed(sibling: RepoSibling) -> TargetFile:
+    lfs = sibling.lfs
+    return TargetFile(
+        path=sibling.rfilename,
+        size=(lfs.size if lfs else sibling.size) or 0,
+        sha256=lfs.sha256 if lfs else None,
+        git_oid=None if lfs else sibling.blob_id,
+    )
+
+
+def _known(files: Mapping[str, TargetFile], manifest: Manifest) -> dict[str, TargetFile]:
+    """Files with the SHA-256 filled in where the git blob id proves that it is the manifest's."""
+    return {
+        path: replace(file, sha256=manifest.files[path])
+        if file.git_oid is not None and path in manifest.files and manifest.git_oids.get(path) == file.git_oid
+        else file
+        for path, file in files.items()
+    }
+
+
+def _matches(listed: TargetFile, content: bytes) -> bool:
+    if listed.git_oid is not None:
+        return git_oid_of(content) == listed.git_oid
+    return listed.sha256 is None or hashlib.sha256(content).hexdigest() == listed.sha256
+
+
+def _report(api: HfApi, state: TargetState) -> object | None:
+    if not state.is_ours(REPORT):
+        return None
+    try:
+        found: object = json.loads(read_file(api, state, REPORT) or b"null")
+    except ValueError:
+        return None
+    return found

@@ -1,0 +1,164 @@
+"""What happened, as data: the one source of the card, the preview and the log.
+
+A report holds only what repeats for the same source bytes, recipe and versions. Durations, memory,
+dates and the machine are in ``run.json`` beside it, which is never published.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict
+
+from hubpublish.devices import Fit, Profile
+from hubpublish.model import GraphStatistics, sha256_of
+from hubpublish.passes import PASSES, PassOutcome, Rewritten, Skipped
+from hubpublish.recipe import Recipe
+from hubpublish.recipe.writer import plain
+from hubpublish.rewrite import Rewrite
+from hubpublish.verify import Verification
+
+REPORT_SCHEMA: Final = 1
+VERSIONED: Final = ("hubpublish", "onnx", "onnx-ir", "onnxruntime", "numpy")
+"""Distributions whose version can change the published bytes or the proof."""
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class FileRecord(_Frozen):
+    """A file: its path in the repo, SHA-256 in hexadecimal, and size in bytes."""
+
+    path: str
+    sha256: str
+    size: int
+
+    @classmethod
+    def of(cls, path: str, local: Path) -> FileRecord:
+        """Hash a file of this machine that has this path in the repo."""
+        return cls(path=path, sha256=sha256_of(local), size=local.stat().st_size)
+
+
+class PassReport(_Frozen):
+    """A pass as it was applied: what it replaced, what it left alone and why."""
+
+    name: str
+    summary: str
+    options: dict[str, Any]
+    exact: bool
+    rewritten: tuple[Rewritten, ...]
+    skipped: tuple[Skipped, ...]
+
+    @classmethod
+    def of(cls, outcome: PassOutcome) -> PassReport:
+        """Take over the outcome of a pass."""
+        return cls(
+            name=outcome.name,
+            summary=(PASSES[outcome.name].__doc__ or "").strip(),
+            options=outcome.options,
+            exact=outcome.exact,
+            rewritten=tuple(outcome.rewritten),
+            skipped=tuple(outcome.skipped),
+        )
+
+
+class Needs(_Frozen):
+    """What a file asks of a device.
+
+    Attributes:
+        storage_buffers: Slots of the widest node that the passes are answerable for.
+        shader_f16: Whether it computes in half precision.
+    """
+
+    storage_buffers: int
+    shader_f16: bool
+
+
+class VariantReport(_Frozen):
+    """One model: where it came from, what became of it, and how that was proved."""
+
+    path: str
+    dtype: str
+    source: tuple[FileRecord, ...]
+    output: tuple[FileRecord, ...]
+    passes: tuple[PassReport, ...]
+    before: GraphStatistics
+    after: GraphStatistics
+    fit_before: Fit
+    fit: Fit
+    needs: Needs
+    verification: Verification
+
+
+class SourceReport(_Frozen):
+    """The repo and commit that everything was taken from."""
+
+    repo: str
+    commit: str
+    license: str | None
+
+
+class Report(_Frozen):
+    """Everything that the card says, and the recipe that leads to the same bytes again."""
+
+    schema_version: int = REPORT_SCHEMA
+    key: str
+    versions: dict[str, str]
+    target: str
+    source: SourceReport
+    device: Profile
+    recipe: dict[str, Any]
+    copied: tuple[FileRecord, ...]
+    variants: tuple[VariantReport, ...]
+
+    def to_json(self) -> str:
+        """The report as it is published: sorted as declared, indented, with a final newline."""
+        return json.dumps(self.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
+
+    @property
+    def outputs(self) -> tuple[FileRecord, ...]:
+        """Every file with models or weights that is published."""
+        return tuple(record for variant in self.variants for record in variant.output)
+
+
+def versions() -> dict[str, str]:
+    """The versions on which the published bytes and the proof depend."""
+    return {name: version(name) for name in VERSIONED}
+
+
+def run_key(recipe: Recipe, commit: str, target: str, images: Mapping[str, str]) -> str:
+    """The key under which a run's result can be found again; 64 hexadecimal digits.
+
+    Equal keys mean equal results: it covers the recipe (with the SHA-256 of each variant), the
+    source commit in place of the branch, the target, the versions, and the bytes of local images.
+
+    Args:
+        recipe: As it was written.
+        commit: The source's commit.
+        target: The repo to publish to.
+        images: SHA-256 by path of the images that the recipe verifies on.
+    """
+    moved = recipe.model_copy(
+        update={
+            "source": recipe.source.model_copy(update={"revision": commit}),
+            "target": recipe.target.model_copy(update={"repo": target}),
+        }
+    )
+    facts = {"recipe": plain(moved), "images": dict(images), "versions": versions(), "schema": REPORT_SCHEMA}
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def needs_of(rewrite: Rewrite) -> Needs:
+    """What the rewritten model asks of a device; `rewrite` must have been measured for one."""
+    fit = rewrite.fit
+    assert fit is not None
+    return Needs(
+        storage_buffers=fit.widest.slots if fit.widest else 0,
+        shader_f16=rewrite.after.half_precision,
+    )

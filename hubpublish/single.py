@@ -1,0 +1,209 @@
+"""What the commands on single files do: rewrite, inspect and verify without a recipe or a Hub."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from hubpublish.devices import PROFILES, Fit, NodeWidth, Profile, measure_fit
+from hubpublish.devices.fit import node_widths
+from hubpublish.errors import HubpublishError, SourceError, UsageError
+from hubpublish.model import GraphStatistics, graph_statistics, load
+from hubpublish.passes import PASSES
+from hubpublish.recipe import InputSpec, PassSpec, VerifySpec
+from hubpublish.recipe.types import nearest
+from hubpublish.report import FileRecord, PassReport
+from hubpublish.rewrite import Rewrite, rewrite
+from hubpublish.verify import (
+    Verification,
+    parse_input,
+    parse_shape,
+    parse_value,
+    verification_error,
+    verify,
+)
+
+_T = TypeVar("_T")
+
+WIDEST = 50  # nodes that an inspection lists
+
+
+class Inspection(BaseModel):
+    """A model against a device: counts, fit, and the nodes that take most storage buffers."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    file: str
+    statistics: GraphStatistics
+    fit: Fit
+    widest: tuple[NodeWidth, ...]
+
+
+def rewrite_file(source: Path, target: Path, passes: Sequence[str], device: str | None) -> Rewrite:
+    """Rewrite one file with passes as the command line names them; without any, every exact one.
+
+    Raises:
+        UsageError: A pass or device is unknown, or the result would replace its source.
+        HubpublishError: See `hubpublish.rewrite.rewrite`.
+    """
+    specs = [parse_pass(text) for text in passes] or [
+        PassSpec.model_validate(each.name) for each in PASSES.values() if each.exact
+    ]
+    if target.exists() and source.exists() and target.samefile(source):
+        raise UsageError(
+            "the result would replace its source", where=str(target), hint="name another file to write to"
+        )
+    if target.is_dir():
+        raise UsageError("this is a folder", where=str(target), hint="name the file to write to")
+    profile = find_profile(device) if device else None
+    return rewrite(source, target, [spec.build() for spec in specs], profile)
+
+
+def inspect_file(path: Path, device: str) -> Inspection:
+    """Count one file and measure it against a device profile.
+
+    Raises:
+        UsageError: The device is unknown.
+        SourceError, UnsupportedModelError: The file cannot be read.
+    """
+    profile = find_profile(device)
+    model = load(path)
+    widths = sorted(node_widths(model), key=lambda width: -width.slots)
+    return Inspection(
+        file=str(path),
+        statistics=graph_statistics(model),
+        fit=measure_fit(model, profile),
+        widest=tuple(widths[:WIDEST]),
+    )
+
+
+def verify_files(
+    original: Path,
+    rewritten: Path,
+    *,
+    gate: str,
+    ep: str,
+    shapes: Sequence[str],
+    values: Sequence[str],
+    files: Sequence[str],
+    cache: Path,
+    say: Callable[[str], None],
+) -> Verification:
+    """Compare two files as the command line asks.
+
+    Raises:
+        UsageError: An option does not say what it must.
+        VerificationError: They differ, or it could not be decided.
+    """
+    if ep != "cpu":
+        raise UsageError(f"unknown execution provider {ep!r}", where="--ep", hint="use cpu")
+    for path in (original, rewritten):
+        if not path.is_file():
+            raise SourceError("there is no such file", where=str(path), hint="check the path")
+    spec = _valid(
+        lambda: VerifySpec.model_validate(
+            {
+                "gate": parse_gate(gate),
+                "inputs": InputSpec(
+                    shapes=dict(parse_shape(text) for text in shapes),
+                    values=dict(parse_value(text) for text in values),
+                ),
+            }
+        )
+    )
+    given = dict(parse_input(text) for text in files)
+    result = verify(original, rewritten, spec=spec, base_dir=Path(), given=given, cache=cache, progress=say)
+    if not result:
+        raise verification_error(result)
+    return result
+
+
+def write_report(done: Rewrite, path: Path) -> None:
+    """Write what a rewrite did as JSON: files, passes node by node, statistics, fit."""
+    files = [done.saved.path, *([done.saved.data] if done.saved.data else [])]
+    document = {
+        "output": [FileRecord.of(file.name, file).model_dump() for file in files],
+        "passes": [PassReport.of(outcome).model_dump(mode="json") for outcome in done.outcomes],
+        "before": done.before.model_dump(),
+        "after": done.after.model_dump(),
+        "fit_before": done.fit_before.model_dump(mode="json") if done.fit_before else None,
+        "fit": done.fit.model_dump(mode="json") if done.fit else None,
+    }
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"cannot write the report: {error.strerror}", where=str(path), hint="name another file"
+        ) from error
+
+
+def in_words(result: Verification) -> str:
+    """A verification that passed, in a line."""
+    count = len(result.inputs)
+    levels = " and ".join(level.level for level in result.levels)
+    return (
+        f"{result.held} on {count} input{'' if count == 1 else 's'}, optimizations {levels}, {result.runtime}"
+    )
+
+
+def parse_pass(text: str) -> PassSpec:
+    """``name`` or ``name:key=value,...`` as a pass with its options.
+
+    Raises:
+        UsageError: The pass or an option is unknown, or a value is not one.
+    """
+    name, _, rest = text.partition(":")
+    options = {}
+    for pair in filter(None, rest.split(",")):
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise UsageError(
+                f"{pair!r} is no option of a pass", where=f"--pass {text}", hint="write key=value"
+            )
+        options[key.strip()] = yaml.safe_load(value)
+    return _valid(lambda: PassSpec.model_validate({"name": name, "options": options}), f"--pass {text}")
+
+
+def parse_gate(text: str) -> str | dict[str, object]:
+    """``exact``, ``exact_unoptimized``, or bounds as ``max_abs=1e-3,mean_abs=1e-5``."""
+    if "=" not in text:
+        return text
+    pairs = (pair.partition("=") for pair in text.split(","))
+    bounds: dict[str, object] = {}
+    for key, _, value in pairs:
+        try:
+            bounds[key.strip()] = float(value)
+        except ValueError:
+            raise UsageError(
+                f"{value!r} is no number", where=f"--gate {text}", hint="write max_abs=1e-3"
+            ) from None
+    return bounds
+
+
+def find_profile(name: str) -> Profile:
+    """The device profile of that name.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if name not in PROFILES:
+        raise UsageError(f"unknown device {name!r}", where="--device", hint=nearest(name, PROFILES))
+    return PROFILES[name]
+
+
+def _valid(make: Callable[[], _T], where: str | None = None) -> _T:
+    """The result of ``make``, its validation errors as errors of usage."""
+    try:
+        return make()
+    except HubpublishError:
+        raise
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = where or "--" + ".".join(str(part) for part in first["loc"][:1])
+        raise UsageError(first["msg"], where=place, hint="see `hubpublish passes` and --help") from None

@@ -1,0 +1,17 @@
+"""The source's files: which commit, fetched, and hashed before anything uses them."""
+
+from hubpublish.source.external import external_locations
+from hubpublish.source.fetch import FetchedSource, FetchedVariant, fetch, resolve
+from hubpublish.source.upstream import SourceFile, Upstream, UpstreamFile, look_up
+
+__all__ = [
+    "FetchedSource",
+    "FetchedVariant",
+    "SourceFile",
+    "Upstream",
+    "UpstreamFile",
+    "external_locations",
+    "fetch",
+    "look_up",
+    "resolve",
+]

@@ -1,0 +1,129 @@
+"""One variant on its way through: rewritten, measured, verified, and described."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hubpublish.devices import PROFILES
+from hubpublish.errors import VerificationError
+from hubpublish.recipe import PassSpec, Recipe
+from hubpublish.report import FileRecord, PassReport, VariantReport, needs_of
+from hubpublish.rewrite import Rewrite, rewrite
+from hubpublish.runlog import RunLog
+from hubpublish.source import FetchedVariant
+from hubpublish.verify import Verification, verification_error, verify
+from hubpublish.verify.bisect import bisect, builder
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """What every variant of a run is worked on with.
+
+    Attributes:
+        recipe: What to do.
+        folder: The recipe's folder, where its images are.
+        preprocessor: The source's preprocessor_config.json, if it is published.
+        staging: Where the new files go, under their paths in the repo.
+        failures: Where to put what shows why a verification failed.
+        references: Cache of the originals' outputs.
+        log: Durations and memory.
+        say: Called with a line of progress.
+    """
+
+    recipe: Recipe
+    folder: Path
+    preprocessor: Path | None
+    staging: Path
+    failures: Path
+    references: Path
+    log: RunLog
+    say: Say
+
+
+def transform(fetched: FetchedVariant, shop: Workshop) -> VariantReport:
+    """Rewrite and verify a variant; afterwards its new files are in the staging folder.
+
+    Raises:
+        UnsupportedModelError, DeviceFitError: It cannot be rewritten so that it fits.
+        VerificationError: The rewrite does not compute the same, or that could not be decided.
+    """
+    variant = fetched.variant
+    passes = variant.passes if variant.passes is not None else shop.recipe.passes
+    shop.say(f"rewriting {variant.path}")
+    with shop.log.timed(f"rewrite {variant.path}"):
+        done = rewrite(
+            fetched.model.local,
+            shop.staging / variant.path,
+            [spec.build() for spec in passes],
+            PROFILES[shop.recipe.device.profile],
+        )
+    shop.say(f"verifying {variant.path}")
+    result = verify(
+        fetched.model.local,
+        done.saved.path,
+        spec=variant.verify or shop.recipe.verify,
+        base_dir=shop.folder,
+        preprocessor=shop.preprocessor,
+        cache=shop.references,
+        progress=shop.say,
+    )
+    shop.log.add_runs(variant.path, result.runs)
+    if not result:
+        raise _failed(result, fetched, passes, done, shop)
+    return _described(fetched, done, result, shop.staging)
+
+
+def _failed(
+    result: Verification, fetched: FetchedVariant, passes: Sequence[PassSpec], done: Rewrite, shop: Workshop
+) -> VerificationError:
+    """The error of a verification, with the node that is to blame if one can be found."""
+    error = verification_error(result)
+    original, folder = fetched.model.local, shop.failures / fetched.variant.path
+    shop.say(f"{fetched.variant.path}: {result.reason}; looking for the cause")
+    with tempfile.TemporaryDirectory(prefix="hubpublish-bisect-") as scratch:
+        culprit = bisect(
+            result,
+            original,
+            builder(original, [spec.build() for spec in passes], Path(scratch)),
+            done.outcomes,
+            spec=fetched.variant.verify or shop.recipe.verify,
+            base_dir=shop.folder,
+            out=folder,
+            preprocessor=shop.preprocessor,
+            cache=shop.references,
+            progress=shop.say,
+        )
+    return VerificationError(
+        error.what + (f"; the cause is {culprit}" if culprit else ""),
+        where=fetched.variant.path,
+        hint=error.hint,
+        kind=error.kind,
+        details={**error.details, "culprit": culprit.model_dump(mode="json") if culprit else None},
+    )
+
+
+def _described(fetched: FetchedVariant, done: Rewrite, result: Verification, staging: Path) -> VariantReport:
+    assert done.fit_before is not None
+    assert done.fit is not None
+    files = [done.saved.path, *([done.saved.data] if done.saved.data else [])]
+    return VariantReport(
+        path=fetched.variant.path,
+        dtype=fetched.variant.dtype,
+        source=tuple(
+            FileRecord(path=file.path, sha256=file.sha256, size=file.size)
+            for file in (fetched.model, *fetched.data)
+        ),
+        output=tuple(FileRecord.of(path.relative_to(staging).as_posix(), path) for path in files),
+        passes=tuple(PassReport.of(outcome) for outcome in done.outcomes),
+        before=done.before,
+        after=done.after,
+        fit_before=done.fit_before,
+        fit=done.fit,
+        needs=needs_of(done),
+        verification=result,
+    )

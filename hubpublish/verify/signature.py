@@ -1,0 +1,201 @@
+"""What a model takes and gives, read from its file without loading weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import google.protobuf.message
+import numpy as np
+import onnx
+
+from hubpublish.errors import UnsupportedModelError, UsageError
+from hubpublish.model.files import external_path
+
+Dimension = int | str | None  # a size, a symbol, or neither
+
+
+@dataclass(frozen=True)
+class TensorInput:
+    """A graph input: ``shape`` is None when even its rank is not declared.
+
+    Attributes:
+        dtype: As ONNX names it, with the bits spelled out: ``float32``, ``bfloat16``, ``int4``.
+        onnx: ONNX's number of the type.
+        optional: An initializer has the same name, so it need not be fed.
+    """
+
+    name: str
+    dtype: str
+    onnx: int
+    shape: tuple[Dimension, ...] | None
+    optional: bool
+
+    @property
+    def numpy(self) -> np.dtype[np.generic]:
+        """The type in numpy, one element a value; ml_dtypes' where numpy has none."""
+        return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(self.onnx))
+
+    @property
+    def kind(self) -> str:
+        """``float``, ``int``, ``bool``, ``complex`` or ``string``."""
+        if self.dtype.startswith(("float", "bfloat")):
+            return "float"
+        if self.dtype.startswith(("int", "uint")):
+            return "int"
+        return "complex" if self.dtype.startswith("complex") else self.dtype
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Lowest and highest value of an integer or truth value."""
+        if self.kind == "bool":
+            return 0, 1
+        info = np.iinfo(self.numpy.name)
+        return int(info.min), int(info.max)
+
+    @property
+    def packed(self) -> bool:
+        """Whether several elements share a byte."""
+        return self.dtype in ("int4", "uint4", "int2", "uint2", "float4e2m1", "float6e2m3", "float6e3m2")
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Inputs and outputs of a model, and its external data files."""
+
+    path: Path
+    inputs: tuple[TensorInput, ...]
+    outputs: tuple[str, ...]
+    external: tuple[str, ...]
+
+    @property
+    def required(self) -> tuple[TensorInput, ...]:
+        """The inputs that no initializer stands in for."""
+        return tuple(tensor for tensor in self.inputs if not tensor.optional)
+
+
+class UnreadableModel(Exception):  # noqa: N818  a result, not an error
+    """The file is no ONNX model: no runtime will load it."""
+
+
+def read(path: Path) -> Signature:
+    """The signature of the model at ``path``.
+
+    Raises:
+        UsageError: There is no such file.
+        UnreadableModel: It cannot be parsed, or holds no graph.
+        UnsupportedModelError: An input or output is of a kind that cannot be fed or compared.
+    """
+    if not path.is_file():
+        raise UsageError(
+            "there is no such model", where=str(path), hint="check the path", kind="file_not_found"
+        )
+    try:
+        model = onnx.load(path, format="protobuf", load_external_data=False)
+    except google.protobuf.message.DecodeError as error:
+        raise UnreadableModel("the file cannot be parsed as an ONNX model") from error
+    if not model.HasField("graph"):
+        raise UnreadableModel("the file holds no graph")
+    graph = model.graph
+    defaults = {tensor.name for tensor in graph.initializer}
+    defaults |= {sparse.values.name for sparse in graph.sparse_initializer}
+    inputs = tuple(_input(value, value.name in defaults, path) for value in graph.input)
+    for value in graph.output:
+        _check_output(value, path)
+    locations = sorted({location for tensor in tensors(model) if (location := external_location(tensor))})
+    for location in locations:
+        external_path(path.parent, location)
+    return Signature(path, inputs, tuple(value.name for value in graph.output), tuple(locations))
+
+
+def dtype_name(elem_type: int) -> str:
+    """ONNX's number of a type as a name with the bits spelled out."""
+    name = str(onnx.TensorProto.DataType.Name(elem_type)).lower()
+    return {"float": "float32", "double": "float64"}.get(name, name)
+
+
+def onnx_type(dtype: str) -> int:
+    """The number of the type that ``dtype_name`` names so."""
+    name = {"float32": "float", "float64": "double"}.get(dtype, dtype).upper()
+    return int(onnx.TensorProto.DataType.Value(name))
+
+
+def _input(value: onnx.ValueInfoProto, optional: bool, path: Path) -> TensorInput:
+    if not value.type.HasField("tensor_type"):
+        kind = (value.type.WhichOneof("value") or "untyped").removesuffix("_type")
+        raise UnsupportedModelError(
+            f"input {value.name!r} is not a tensor but a {kind}, which cannot be made up or given",
+            where=str(path),
+            hint="verify this model with a script of its own",
+        )
+    tensor = value.type.tensor_type
+    shape: tuple[Dimension, ...] | None = None
+    if tensor.HasField("shape"):
+        shape = tuple(
+            dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in tensor.shape.dim
+        )
+    return TensorInput(value.name, dtype_name(tensor.elem_type), tensor.elem_type, shape, optional)
+
+
+def _check_output(value: onnx.ValueInfoProto, path: Path) -> None:
+    kind = value.type.WhichOneof("value")
+    if kind == "sparse_tensor_type":
+        raise UnsupportedModelError(
+            f"output {value.name!r} is a sparse tensor, which cannot be compared",
+            where=str(path),
+            hint="make it dense at the end of the model",
+        )
+
+
+def tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Every tensor in the file: initializers and attributes, in all graphs and functions."""
+    yield from _graph_tensors(model.graph)
+    for function in model.functions:
+        for node in function.node:
+            yield from _node_tensors(node)
+
+
+def _graph_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    for node in graph.node:
+        yield from _node_tensors(node)
+
+
+def _node_tensors(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:
+    for attribute in node.attribute:
+        if attribute.HasField("t"):
+            yield attribute.t
+        yield from attribute.tensors
+        for graph in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
+            yield from _graph_tensors(graph)
+
+
+def external_location(tensor: onnx.TensorProto) -> str | None:
+    """Where the tensor's data lies, relative to the model's folder; None when it is in the file."""
+    if tensor.data_location != onnx.TensorProto.EXTERNAL:
+        return None
+    return next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
+
+
+def mismatch(original: Signature, rewritten: Signature) -> str | None:
+    """How the two signatures differ, as a sentence; None when they do not."""
+    before = [(tensor.name, tensor.dtype) for tensor in original.required]
+    after = [(tensor.name, tensor.dtype) for tensor in rewritten.required]
+    if before != after:
+        return f"the rewritten model takes other inputs: {_listed(after)} instead of {_listed(before)}"
+    missing = {tensor.name for tensor in original.inputs} - {tensor.name for tensor in rewritten.inputs}
+    if missing:
+        return f"the rewritten model no longer takes the optional input {sorted(missing)[0]!r}"
+    if original.outputs != rewritten.outputs:
+        return (
+            f"the rewritten model gives other outputs: {', '.join(rewritten.outputs)} "
+            f"instead of {', '.join(original.outputs)}"
+        )
+    return None
+
+
+def _listed(tensors: list[tuple[str, str]]) -> str:
+    return ", ".join(f"{name} ({dtype})" for name, dtype in tensors) or "none"

@@ -1,0 +1,23 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+
+def readable_bytes(count: int) -> str:
+    """Bytes in the decimal units that the Hub shows: ``224.0 MB``."""
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    raise AssertionError
+
+
+def plural(count: int, noun: str) -> str:
+    """``1 node``, ``2 nodes``, ``4,096 nodes``."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def readable_distance(distance: float | None) -> str:
+    """``0`` where nothing differs, three digits otherwise; a dash where it is not defined."""
+    return "–" if distance is None else f"{distance:.3g}"

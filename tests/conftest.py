@@ -1,0 +1,50 @@
+"""Shared by all tests: nothing reaches the network, no token of the machine's is used."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+# huggingface_hub reads its environment at import, so this comes first.
+_HF_HOME = tempfile.mkdtemp(prefix="hubpublish-tests-hf-")
+atexit.register(shutil.rmtree, _HF_HOME, ignore_errors=True)
+_ENVIRONMENT = {
+    "HF_HOME": _HF_HOME,
+    "HF_HUB_DISABLE_XET": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "HF_HUB_DISABLE_UPDATE_CHECK": "1",
+}
+_FORBIDDEN = (
+    *("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "HF_ENDPOINT", "HF_HUB_CACHE", "HF_HUB_OFFLINE"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"),
+    *("GITHUB_ACTIONS", "HF_OIDC_RESOURCE"),
+)
+os.environ.update(_ENVIRONMENT)
+for _name in _FORBIDDEN:
+    os.environ.pop(_name, None)
+
+import pytest  # noqa: E402
+from huggingface_hub import HfApi  # noqa: E402
+
+from hubpublish.localhub import LocalHub  # noqa: E402
+
+ALICE, ALICE_READ, BOB = "hf_alice_write", "hf_alice_read", "hf_bob_write"
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[LocalHub]:
+    """A Hub of the test's own. Users alice (in organization acme) and bob; see `LocalHub` for tokens."""
+    with LocalHub(tmp_path / "hub") as running:
+        yield running
+    assert not running.errors, "\n".join(running.errors)
+
+
+@pytest.fixture
+def api(hub: LocalHub) -> HfApi:
+    """The unmodified client on that Hub, as alice, who may write."""
+    return HfApi(endpoint=hub.endpoint, token=ALICE)
