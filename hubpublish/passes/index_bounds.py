@@ -57,8 +57,10 @@ class IndexBounds:
             return UNKNOWN
         if value not in self._known:
             node = value.producer()
-            computed = node is not None and node.op_type != "Constant"
-            self._known[value] = self._of_node(node, depth - 1) if computed else self._of_values(value)
+            if node is None or node.op_type == "Constant":
+                self._known[value] = self._of_values(value)
+            else:
+                self._known[value] = self._of_node(node, depth - 1)
         return self._known[value]
 
     def _of_node(self, node: ir.Node, depth: int) -> Bounds:

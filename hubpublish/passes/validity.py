@@ -31,12 +31,12 @@ def require_supported_opsets(model: ir.Model) -> None:
         (f"function {each.domain}::{each.name}", each.opset_imports) for each in model.functions.values()
     ]
     for owner, versions in imports:
-        opsets = sorted({versions[domain] for domain in ONNX_SPELLINGS if domain in versions})
+        opsets = list(dict.fromkeys(versions[domain] for domain in ONNX_SPELLINGS if domain in versions))
         if len(opsets) > 1:
             raise UnsupportedModelError(
-                f"{owner} imports opsets {opsets[0]} and {opsets[1]}: '' and 'ai.onnx' name the same operators",
+                f"{owner} imports opset {opsets[0]} as '' and {opsets[1]} as 'ai.onnx', which are the same",
                 hint="keep one of the two imports",
-                details={"opset": opsets[-1]},
+                details={"opset": opsets[0]},
             )
         if opsets and not OLDEST_OPSET <= opsets[0] <= NEWEST_OPSET:
             raise UnsupportedModelError(
@@ -75,7 +75,7 @@ def _why_not_attributes(node: ir.Node, schema: onnx.defs.OpSchema, opset: int) -
         internal = attribute.name.startswith("__")  # ONNX Runtime lets these pass
         if expected is None and not internal:
             return f"has an attribute {attribute.name!r}, which {node.op_type} of opset {opset} does not have"
-        if expected is not None and int(expected.type.value) != attribute.type.value:
+        if expected is not None and str(expected.type) != f"AttrType.{attribute.type.name}":
             return f"its attribute {attribute.name!r} is of type {attribute.type.name}, which is not valid"
     missing = [
         name for name, each in schema.attributes.items() if each.required and name not in node.attributes

@@ -25,7 +25,7 @@ def arrays(inputs: InputSet) -> dict[str, np.ndarray]:
 def test_noise_is_normal_seeded_and_of_the_declared_type(onnx_file: OnnxFile) -> None:
     path = onnx_file("g (float[4,500] x, float16[3] h, double[2] d) => (float[4,500] y) { y = Neg(x) }")
     first, second = maker(path).sets()
-    assert first.label, second.label == ("noise 0", "noise 1")
+    assert (first.label, second.label) == ("noise 0", "noise 1")
     x = arrays(first)["x"]
     assert abs(x.mean()) < 0.1
     assert abs(x.std() - 1) < 0.1

@@ -150,7 +150,8 @@ def test_a_killed_parent_takes_the_child_with_it(onnx_file: OnnxFile, tmp_path: 
         from hubpublish.verify import runner
         feeds = [runner.Feed(n, d, 0, d, (1,), Path(f)) for n, d, f in
                  {[(f.name, f.dtype, str(f.file)) for f in feeds]!r}]
-        runner.run(Path({str(model)!r}), "disabled", feeds, Path({str(folder)!r}), runner.RunLimits(seconds=60))
+        limits = runner.RunLimits(seconds=60)
+        runner.run(Path({str(model)!r}), "disabled", feeds, Path({str(folder)!r}), limits)
         """)
     )
     parent = subprocess.Popen([sys.executable, str(script)])
