@@ -4,7 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test check format schema constraints bench clean
+.PHONY: install demo test check format schema constraints bench clean
+
+install: $(INSTALLED)  ## .venv with hubpublish and everything that its tests need
 
 demo: $(INSTALLED)  ## The whole of `hubpublish run` on a Hub on this machine, with a model that it builds
 	$(BIN)/hubpublish demo

@@ -8,57 +8,60 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from importlib.resources import files
-from pathlib import Path, PurePosixPath
-from typing import Final
+from pathlib import PurePosixPath
+from typing import Final, TypeVar
 
-import jinja2
 from huggingface_hub import ModelCardData
 from pydantic import BaseModel, ConfigDict
 
+from hubpublish.markdown import render_template
 from hubpublish.passes import PASSES
 from hubpublish.recipe import CardSpec
 from hubpublish.report import PassReport, Report, VariantReport
 from hubpublish.usage import usage_of
-from hubpublish.words import plural, readable_bytes, readable_distance
 
 TEMPLATE: Final = "model_card.md.j2"
 REASONS_SHOWN: Final = 3  # so many different reasons of skipped nodes a row of the card names
 
 
-class _Row(BaseModel):
+class Row(BaseModel):
+    """A row of a table. Rows that say the same of several files become one."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-
-class ReplacedRow(_Row):
-    """One pass on one file, for the table of what was replaced."""
-
     file: str
-    summary: str
+
+
+class ReplacedRow(Row):
+    """What a pass did."""
+
     name: str
+    summary: str
+    options: str
     rewritten: str
     into: str
     skipped: str
 
 
-class WidestRow(_Row):
-    """Slots that the widest node of an op type takes in one file, before and after."""
+class WidestRow(Row):
+    """Slots that the widest node of an op type takes, before and after."""
 
-    file: str
     op: str
     before: int
     after: int
 
 
-class VerifiedRow(_Row):
-    """What was compared in one file at one optimization level, and how far apart it was."""
+class VerifiedRow(Row):
+    """What was compared at one optimization level, and how far apart it was."""
 
-    file: str
     level: str
     inputs: int
     compared: int
     differing: int
     max_abs: float | None
+
+
+RowT = TypeVar("RowT", bound=Row)
 
 
 def render(report: Report, spec: CardSpec) -> str:
@@ -68,40 +71,26 @@ def render(report: Report, spec: CardSpec) -> str:
         report: What was done and measured.
         spec: The texts and metadata that the recipe gives.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(template_folder()),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # Markdown, not HTML
-    )
-    environment.filters |= {
-        "bytes": readable_bytes,
-        "distance": readable_distance,
-        "lower_first": lambda text: text[:1].lower() + text[1:],
-        "plural": plural,
-        "verdict": verdict,
-    }
-    first = report.variants[0].verification
-    text = environment.get_template(TEMPLATE).render(
+    variants = report.variants
+    first = variants[0].verification
+    return render_template(
+        TEMPLATE,
         metadata=metadata(report, spec).to_yaml(),
         report=report,
         card=spec,
         title=spec.title or report.target.rpartition("/")[2],
         usage=usage_of(report, spec),
         failures=list(failures(report)),
-        replaced=[row for variant in report.variants for row in replaced(variant)],
-        widest=[row for variant in report.variants for row in widest(variant)],
-        will_not_run=sorted({(n.op, n.slots) for v in report.variants for n in v.fit.cannot_run}),
-        exact=all(each.exact for variant in report.variants for each in variant.passes),
-        all_identical=all(variant.verification.held == "exact" for variant in report.variants),
+        replaced=merged(row for variant in variants for row in replaced(variant)),
+        widest=merged(row for variant in variants for row in widest(variant)),
+        verified=[row for variant in variants for row in verified(variant)],
+        verdict=verdict,
+        same_bits=all(variant.verification.held == "exact" for variant in variants),
+        will_not_run=sorted({(width.op, width.slots) for v in variants for width in v.fit.cannot_run}),
         runtime=first.runtime,
         provider=first.provider,
-        inputs_in_words=_inputs_in_words(report),
-        verified=[row for variant in report.variants for row in verified(variant)],
+        input_labels=list(dict.fromkeys(each.label for v in variants for each in v.verification.inputs)),
     )
-    return text.rstrip() + "\n"
 
 
 def metadata(report: Report, spec: CardSpec) -> ModelCardData:
@@ -115,30 +104,26 @@ def metadata(report: Report, spec: CardSpec) -> ModelCardData:
     )
 
 
-def template_folder() -> Path:
-    """Where the templates are: in the wheel inside the package, in a checkout beside it."""
-    packaged = Path(str(files("hubpublish").joinpath("templates")))
-    return packaged if packaged.is_dir() else packaged.parent.parent / "templates"
-
-
 def failures(report: Report) -> Iterable[str]:
     """Why the original fails on the device: a sentence for each pass that replaced something."""
     for name, pass_class in PASSES.items():
         variant = next((v for v in report.variants for p in v.passes if p.name == name and p.rewritten), None)
         if variant is not None and pass_class.failure:
-            nodes = [width for width in variant.fit_before.widest_by_op if width.op in pass_class.op_types]
-            slots = max((width.slots for width in nodes), default=0)
-            yield pass_class.failure.format(slots=slots, limit=variant.fit_before.limit)
+            widths = [
+                width.slots for width in variant.fit_before.widest_by_op if width.op in pass_class.op_types
+            ]
+            yield pass_class.failure.format(slots=max(widths, default=0), limit=variant.fit_before.limit)
 
 
 def replaced(variant: VariantReport) -> Iterable[ReplacedRow]:
-    """The rows of one file in the table of what was replaced; a pass that found nothing has none."""
+    """A row for each pass that found something."""
     for each in variant.passes:
         if each.rewritten or each.skipped:
             yield ReplacedRow(
-                file=PurePosixPath(variant.path).name,
-                summary=each.summary,
+                file=_name(variant),
                 name=each.name,
+                summary=each.summary,
+                options=", ".join(f"{name} {value}" for name, value in each.options.items()),
                 rewritten=_counted(Counter(node.op for node in each.rewritten)),
                 into=_counted(sum((Counter(node.into) for node in each.rewritten), Counter())),
                 skipped=_skipped(each),
@@ -152,10 +137,7 @@ def widest(variant: VariantReport) -> Iterable[WidestRow]:
         changed = width.slots != after.get(width.op, 0)
         if width.narrowed_by and (changed or width.slots > variant.fit.limit):
             yield WidestRow(
-                file=PurePosixPath(variant.path).name,
-                op=width.op,
-                before=width.slots,
-                after=after.get(width.op, 0),
+                file=_name(variant), op=width.op, before=width.slots, after=after.get(width.op, 0)
             )
 
 
@@ -165,7 +147,7 @@ def verified(variant: VariantReport) -> Iterable[VerifiedRow]:
         outputs = [output for result in level.inputs for output in result.outputs]
         distances = [output.distance for output in outputs if output.distance is not None]
         yield VerifiedRow(
-            file=PurePosixPath(variant.path).name,
+            file=_name(variant),
             level=level.level,
             inputs=len(level.inputs),
             compared=sum(distance.elements for distance in distances),
@@ -184,17 +166,23 @@ def verdict(variant: VariantReport) -> str:
             "**same bits** as the original with optimizations disabled. At the default level, where the "
             "runtime fuses operators differently, no further apart than the original's own two levels are."
         )
-    bounds = (
-        ", ".join(f"{name} ≤ {bound:g}" for name, bound in dict(result.gate).items())
-        if not isinstance(result.gate, str)
-        else result.gate
-    )
-    return f"within the tolerance that the recipe sets ({bounds}); not the same bits."
+    bounds = {} if isinstance(result.gate, str) else result.gate
+    words = ", ".join(f"{name} at most {bound:g}" for name, bound in bounds.items())
+    return f"within the tolerance that the recipe sets ({words}); not the same bits."
 
 
-def _inputs_in_words(report: Report) -> str:
-    labels = dict.fromkeys(each.label for v in report.variants for each in v.verification.inputs)
-    return ", ".join(f"`{label}`" for label in labels)
+def merged(rows: Iterable[RowT]) -> list[RowT]:
+    """Rows in order, those that say the same of several files as one that names the files."""
+    found: dict[tuple[object, ...], RowT] = {}
+    for row in rows:
+        said = tuple(value for name, value in row if name != "file")
+        earlier = found.get(said)
+        found[said] = row.model_copy(update={"file": f"{earlier.file}, {row.file}"}) if earlier else row
+    return list(found.values())
+
+
+def _name(variant: VariantReport) -> str:
+    return f"`{PurePosixPath(variant.path).name}`"
 
 
 def _counted(counts: Counter[str]) -> str:

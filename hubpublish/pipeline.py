@@ -20,7 +20,7 @@ from hubpublish import report as reports
 from hubpublish.devices import PROFILES
 from hubpublish.errors import RecipeError, UsageError
 from hubpublish.model import sha256_of
-from hubpublish.preview import render_preview, write_preview
+from hubpublish.preview import render_preview
 from hubpublish.publish import Message, Plan, TargetState
 from hubpublish.recipe import Recipe
 from hubpublish.recipe.writer import plain
@@ -223,7 +223,8 @@ def _report(
 def _preview(api: HfApi, plan: Plan, report: Report, out: Path) -> None:
     old = publish.read_file(api, plan.state, CARD) or b""
     new = (out / "staged" / CARD).read_text("utf-8")
-    write_preview(out / "preview.md", render_preview(report, plan, old.decode("utf-8", "replace"), new))
+    text = render_preview(report, plan, old.decode("utf-8", "replace"), new)
+    (out / "preview.md").write_text(text, encoding="utf-8", newline="\n")
 
 
 def _message(report: Report) -> Message:

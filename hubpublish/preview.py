@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
-from pathlib import Path
 from typing import Final
 
-import jinja2
-
-from hubpublish.card import template_folder, verdict
+from hubpublish.card import verdict
+from hubpublish.markdown import render_template
 from hubpublish.publish import Plan
 from hubpublish.report import Report, VariantReport
-from hubpublish.words import plural, readable_bytes
 
 TEMPLATE: Final = "preview.md.j2"
 OPS_SHOWN: Final = 15  # rows of the table of op types
@@ -27,32 +23,20 @@ def render_preview(report: Report, plan: Plan, old_card: str, new_card: str) -> 
         old_card: The target's card now; empty if it has none.
         new_card: The card that would be published.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(template_folder()),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # Markdown, not HTML
-    )
-    environment.filters |= {"bytes": readable_bytes, "plural": plural, "verdict": verdict}
     diff = difflib.unified_diff(old_card.splitlines(), new_card.splitlines(), "now", "then", lineterm="")
-    return environment.get_template(TEMPLATE).render(
+    return render_template(
+        TEMPLATE,
         report=report,
         plan=plan,
         card_diff="\n".join(diff),
-        operators=[(variant, list(operator_rows(variant))) for variant in report.variants],
+        operators=[(variant, operator_rows(variant)) for variant in report.variants],
+        verdict=verdict,
     )
 
 
-def operator_rows(variant: VariantReport) -> Iterable[tuple[str, int, int]]:
+def operator_rows(variant: VariantReport) -> list[tuple[str, int, int]]:
     """Op type, count before and after: those that change, the largest change first."""
     before, after = variant.before.ops, variant.after.ops
     rows = [(op, before.get(op, 0), after.get(op, 0)) for op in {*before, *after}]
     changed = [row for row in rows if row[1] != row[2]]
     return sorted(changed, key=lambda row: (-abs(row[2] - row[1]), row[0]))[:OPS_SHOWN]
-
-
-def write_preview(path: Path, text: str) -> None:
-    """Write the preview beside the staged folder."""
-    path.write_text(text, encoding="utf-8", newline="\n")

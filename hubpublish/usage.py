@@ -43,11 +43,22 @@ PIPELINES: Final = frozenset(
 
 
 def usage_of(report: Report, spec: CardSpec) -> str:
-    """The Markdown under the card's heading on usage: the recipe's own, or an example for each file."""
+    """The Markdown under the card's heading on usage: the recipe's own, or an example."""
     if spec.usage != "auto":
         return spec.usage
-    examples = [_example(report, spec, variant) for variant in report.variants]
-    return "\n\n".join(examples)
+    first, *others = report.variants
+    task = spec.pipeline_tag if spec.pipeline_tag in PIPELINES else None
+    name, load = ("run", "pipeline") if task else ("model", "AutoModel")
+    arguments = f"'{task}', '{report.target}'" if task else f"'{report.target}'"
+    call = f"{load}({arguments}" if task else f"{load}.from_pretrained({arguments}"
+    lines = [
+        f"import {{ {load} }} from '@huggingface/transformers';",
+        "",
+        f"const {name} = await {call}, {_in_javascript(first)});",
+        f"const output = await {name}({'image' if task and 'image' in task else 'inputs'});",
+    ]
+    more = [f"For `{other.path}` the options are `{_in_javascript(other)}`." for other in others]
+    return "\n".join(["```js", *lines, "```", *(["", *more] if more else [])])
 
 
 def options_of(variant: VariantReport) -> dict[str, str]:
@@ -69,15 +80,6 @@ def options_of(variant: VariantReport) -> dict[str, str]:
     return options
 
 
-def _example(report: Report, spec: CardSpec, variant: VariantReport) -> str:
+def _in_javascript(variant: VariantReport) -> str:
     options = ", ".join(f"{name}: '{value}'" for name, value in options_of(variant).items())
-    if spec.pipeline_tag in PIPELINES:
-        imported = "pipeline"
-        call = f"const run = await pipeline('{spec.pipeline_tag}', '{report.target}', {{ {options} }});"
-        last = "const output = await run(input);"
-    else:
-        imported = "AutoModel"
-        call = f"const model = await AutoModel.from_pretrained('{report.target}', {{ {options} }});"
-        last = "const output = await model(inputs);"
-    code = f"import {{ {imported} }} from '@huggingface/transformers';\n\n{call}\n{last}"
-    return f"`{variant.path}`:\n\n```js\n{code}\n```"
+    return f"{{ {options} }}"

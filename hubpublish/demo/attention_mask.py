@@ -1,7 +1,6 @@
 """The mask of shifted-window attention, as the exporter traces ``mask[:, h, w, :] = count``.
 
-Nothing here depends on the image: a runtime folds all of it. It is three quarters of what makes the exported
-graph large, in nodes.
+Nothing here depends on the image: a runtime folds all of it.
 """
 
 from __future__ import annotations

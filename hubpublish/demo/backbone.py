@@ -18,7 +18,6 @@ PATCH = 4
 class _Stage:
     """What the blocks of one stage share: sizes, and the scalar tensors the exporter computes once."""
 
-    side: int
     width: int
     heads: int
     window: int
@@ -115,7 +114,7 @@ class Backbone:
     def _stage(self, index: int, side: int, height: str, width: str) -> _Stage:
         g, config = self._g, self._config
         return _Stage(
-            side=side, width=config.width(index), heads=config.heads[index], window=config.window,
+            width=config.width(index), heads=config.heads[index], window=config.window,
             height_name=height, width_name=width,
             pad_rows=self._missing(height), pad_columns=self._missing(width),
             tokens=g.op("Mul", height, width), mask=attention_mask(g, side, config.window),

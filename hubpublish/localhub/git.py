@@ -149,7 +149,7 @@ class Git:
 
     def may_be_ref(self, ref: str) -> bool:
         """Whether git takes this for the name of a ref."""
-        return self._command(["check-ref-format", ref]).returncode == 0
+        return "\0" not in ref and self._command(["check-ref-format", ref]).returncode == 0
 
     def refs(self) -> list[tuple[str, str]]:
         """Every ref with the commit it leads to, annotated tags peeled."""
@@ -172,7 +172,8 @@ class Git:
 
     def tag(self, name: str, commit: str, message: str, user: str) -> None:
         """Make an annotated tag."""
-        self.run("tag", "--annotate", "--message", message, "--", name, commit, env=_identity(user))
+        args = ("tag", "--annotate", "--cleanup=verbatim", "--file=-", "--", name, commit)
+        self.run(*args, stdin=message.encode(), env=_identity(user))
 
     # -- reading
 
@@ -200,6 +201,8 @@ class Git:
 
     def _pointers(self, oids: Iterable[str]) -> dict[str, LfsPointer]:
         ordered = sorted(oids)
+        if not ordered:
+            return {}
         stream = self.run("cat-file", "--batch", stdin="".join(f"{oid}\n" for oid in ordered).encode())
         found, at = {}, 0
         for oid in ordered:
@@ -233,8 +236,10 @@ class Git:
             commits.append(LoggedCommit(oid, author, when, title, message.strip()))
         return commits
 
-    def merge_base(self, one: str, other: str) -> str:
-        return self.line("merge-base", one, other)
+    def merge_base(self, one: str, other: str) -> str | None:
+        """The last commit that two have in common; None when there is none."""
+        done = self._command(["merge-base", one, other])
+        return done.stdout.decode().strip() or None
 
     def diff(self, old: str, new: str) -> str:
         return self.run("diff", "--no-color", "--no-ext-diff", old, new).decode(errors="replace")

@@ -21,20 +21,23 @@ def _changed(repo: Repo, old: str, new: str) -> dict[str, str | None]:
     return changed
 
 
-def _sides(repo: Repo, target: str, number: int) -> tuple[str, str, str]:
+def _sides(repo: Repo, target: str, number: int) -> tuple[str | None, str, str]:
     ours, theirs = repo.commit_id(target), repo.commit_id(f"refs/pr/{number}")
     return repo.git.merge_base(ours, theirs), ours, theirs
 
 
 def diff(repo: Repo, target: str, number: int) -> str:
     """What a pull request changes, since it left its target."""
-    base, _, theirs = _sides(repo, target, number)
-    return repo.git.diff(base, theirs)
+    base, ours, theirs = _sides(repo, target, number)
+    return repo.git.diff(base or ours, theirs)
 
 
 def conflicts(repo: Repo, target: str, number: int) -> list[str]:
     """The files that both sides changed, differently."""
     base, ours, theirs = _sides(repo, target, number)
+    if base is None:
+        # The target was squashed since: nothing tells who changed what.
+        return sorted(_changed(repo, ours, theirs))
     mine, yours = _changed(repo, base, ours), _changed(repo, base, theirs)
     return sorted(path for path, oid in yours.items() if path in mine and mine[path] != oid)
 
@@ -51,7 +54,7 @@ def merge(repo: Repo, target: str, number: int, title: str, user: str) -> str:
         raise HubHTTPError(409, f"This pull request has conflicts: {', '.join(conflicting)}")
     base, ours, theirs = _sides(repo, target, number)
     change = Change()
-    for path, oid in _changed(repo, base, theirs).items():
+    for path, oid in _changed(repo, base or ours, theirs).items():
         if oid is not None:
             change.adds[path] = oid
         elif path in repo.git.snapshot(ours).files:

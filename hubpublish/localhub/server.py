@@ -182,7 +182,12 @@ class LocalHub:
         return self.state.errors
 
 
-def serve(root: Path | str, port: int = 0, *, announce: Callable[[str], None] = print) -> None:
+def _print_at_once(line: str) -> None:
+    # Whoever started the Hub through a pipe waits for the endpoint.
+    print(line, flush=True)
+
+
+def serve(root: Path | str, port: int = 0, *, announce: Callable[[str], None] = _print_at_once) -> None:
     """Serve a Hub until interrupted (Ctrl-C), with the tokens of `LocalHub`.
 
     Args:

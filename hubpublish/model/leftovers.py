@@ -61,15 +61,15 @@ def restore(proto: onnx.ModelProto, model: ir.Model) -> None:
     moved: set[str] = set()
     for message, graph in _pairs(proto, model):
         for node_proto, node in zip(message.node, graph, strict=True):
-            omitted = len(node.outputs) - len(node_proto.output)
-            node_proto.output.extend([""] * omitted)
+            if omitted := len(node.outputs) - len(node_proto.output):
+                node_proto.output.extend([""] * omitted)
         leftovers = graph.meta.get(KEY)
         if leftovers is None:
             continue
         if isinstance(message, onnx.GraphProto):
             _restore_graph(message, graph, leftovers)
         else:
-            _extend(message.value_info, leftovers.value_info)
+            _declare(message.value_info, leftovers.value_info)
             moved |= {f"{message.domain}::{message.name}/{info.name}" for info in leftovers.value_info}
     if proto.ir_version < VALUE_INFO_IN_FUNCTIONS and moved:
         moved -= {info.name for info in _leftovers(model.graph).value_info}
@@ -86,7 +86,7 @@ def _of_graph(message: onnx.GraphProto, graph: ir.Graph) -> Leftovers:
     outputs = {info.name for info in message.output}
     made = {value.name for node in graph for value in node.outputs}
     constant = set(graph.initializers)
-    written = (made - outputs) | (constant - inputs)
+    written = (made | constant) - inputs - outputs
     return Leftovers(
         [info for info in message.value_info if info.name not in written],
         [
@@ -102,8 +102,7 @@ def _of_graph(message: onnx.GraphProto, graph: ir.Graph) -> Leftovers:
 def _of_function(message: onnx.FunctionProto, graph: ir.Graph, ir_version: int) -> Leftovers:
     if ir_version < VALUE_INFO_IN_FUNCTIONS:
         return Leftovers(list(message.value_info))
-    written = {value.name for value in graph.inputs}
-    written |= {value.name for node in graph for value in node.outputs}
+    written = {value.name for node in graph for value in node.outputs}  # inputs are not even read
     return Leftovers([info for info in message.value_info if info.name not in written])
 
 
@@ -119,7 +118,7 @@ def _restore_graph(message: onnx.GraphProto, graph: ir.Graph, leftovers: Leftove
     undeclared = set(graph.initializers) - leftovers.declared
     if undeclared:
         _keep(message.value_info, (info for info in message.value_info if info.name not in undeclared))
-    _extend(message.value_info, leftovers.value_info)
+    _declare(message.value_info, leftovers.value_info)
     for (name, number), info in leftovers.interface.items():
         entries = getattr(message, name)
         if number < len(entries) and entries[number].name == info.name:
@@ -130,9 +129,11 @@ def _restore_graph(message: onnx.GraphProto, graph: ir.Graph, leftovers: Leftove
         message.quantization_annotation.extend(leftovers.annotations)
 
 
-def _extend(target: Any, infos: Iterable[onnx.ValueInfoProto]) -> None:
-    present = {info.name for info in target}
-    target.extend(info for info in infos if info.name not in present)
+def _declare(target: Any, infos: list[onnx.ValueInfoProto]) -> None:
+    if infos:
+        names = {info.name for info in infos}
+        _keep(target, (info for info in target if info.name not in names))
+        target.extend(infos)
 
 
 def _keep(target: Any, messages: Iterable[Any]) -> None:

@@ -13,7 +13,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +22,11 @@ import onnx.reference
 import onnx_ir as ir
 
 Dims = tuple[int | None, ...]
-Array = npt.NDArray[np.generic]
+Array = npt.NDArray[Any]
 
 MOST_VALUES = 1024  # what describes shapes is smaller; what is larger is data, and not to be computed here
+
+_INT32_MAX: Final = 2**31 - 1
 
 #: Operators whose inference says what ONNX Runtime does; for exceptions see `_in_doubt`.
 INFERRED: Final = frozenset(
@@ -110,7 +112,7 @@ def infer(node: ir.Node, opset: int, inputs: Sequence[Certain | None]) -> list[C
         inputs: What is certain of its inputs; None for one left out.
     """
     nothing = [NOTHING] * len(node.outputs)
-    if node.op_type not in INFERRED or _in_doubt(node):
+    if node.op_type not in INFERRED or _in_doubt(node, inputs):
         return nothing
     proto = _numbered(node)
     present = [(f"i{number}", known) for number, known in enumerate(inputs) if known is not None]
@@ -129,17 +131,44 @@ def infer(node: ir.Node, opset: int, inputs: Sequence[Certain | None]) -> list[C
     return outputs if values is None else [Certain(outputs[0].dtype, outputs[0].shape, values)]
 
 
-def _in_doubt(node: ir.Node) -> bool:
-    """Whether the runtime may compute another shape than ONNX's inference, which differ in roundings."""
+def _in_doubt(node: ir.Node, inputs: Sequence[Certain | None]) -> bool:
+    """Whether ONNX Runtime may compute another shape than ONNX's inference says; all were seen to differ."""
     attributes = node.attributes
-    if node.op_type.endswith("Pool"):
-        return attributes.get_int("ceil_mode", 0) != 0
-    if node.op_type == "Resize":
-        cropped = attributes.get_string("coordinate_transformation_mode", "") == "tf_crop_and_resize"
-        return cropped or attributes.get_string("keep_aspect_ratio_policy", "stretch") != "stretch"
-    return node.op_type == "ConvTranspose" and any(
-        name in attributes for name in ("auto_pad", "output_shape", "output_padding")
-    )
+    match node.op_type:
+        case "AveragePool" | "LpPool" | "MaxPool":
+            same = attributes.get_string("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
+            return same or attributes.get_int("ceil_mode", 0) != 0
+        case "ConvTranspose":
+            return any(name in attributes for name in ("auto_pad", "output_padding", "output_shape"))
+        case "Resize":
+            cropped = attributes.get_string("coordinate_transformation_mode", "") == "tf_crop_and_resize"
+            kept = attributes.get_string("keep_aspect_ratio_policy", "stretch") != "stretch"
+            return cropped or kept or not _scales_exactly(inputs)
+        case "Slice":
+            return not _slices_forward(inputs)
+    return False
+
+
+def _scales_exactly(inputs: Sequence[Certain | None]) -> bool:
+    """Whether a Resize has no scales whose product with a length depends on how it is rounded."""
+    scales = inputs[2] if len(inputs) > 2 else None
+    if scales is None or scales.shape == (0,):  # none: there are sizes
+        return True
+    return scales.values is not None and bool(np.all(scales.values.astype(np.float64) * 64 % 1 == 0))
+
+
+def _slices_forward(inputs: Sequence[Certain | None]) -> bool:
+    """Whether all steps of a Slice are positive, or go back to an end that is not "the largest integer".
+
+    ONNX Runtime takes the latter as "to the end" in the direction of the step, ONNX as it stands.
+    """
+    ends, steps = inputs[2] if len(inputs) > 2 else None, inputs[4] if len(inputs) > 4 else None
+    if steps is None:
+        return True
+    if steps.values is None or ends is None or ends.values is None or ends.values.shape != steps.values.shape:
+        return False
+    back = steps.values < 0
+    return bool(np.all(ends.values[back] < _INT32_MAX) and np.all(steps.values > -_INT32_MAX))
 
 
 def _numbered(node: ir.Node) -> onnx.NodeProto:
@@ -185,9 +214,9 @@ def _evaluate(
     feeds = {name: array for name, array in zip(proto.input, arrays, strict=True) if name}
     try:
         with np.errstate(all="raise"):  # division by zero, overflow: the runtime's answer is not defined
-            (result,) = onnx.reference.ReferenceEvaluator(function).run(None, feeds)
-    except Exception:  # the reference implementation raises anything for what is not valid
-        return None
+            (result,) = onnx.reference.ReferenceEvaluator(function).run(None, feeds, attributes={})
+    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError):
+        return None  # not valid, or not defined
     values = np.asarray(result)
     return values if _integers(values) and values.shape == shape else None
 

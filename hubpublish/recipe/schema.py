@@ -44,21 +44,21 @@ def _or_text(model: JsonSchemaValue, first: str) -> JsonSchemaValue:
 
 
 def _passes() -> JsonSchemaValue:
-    """Either a pass's name, or one name with a mapping of that pass's options."""
-    choices: list[JsonSchemaValue] = []
+    """Either a pass's name, or one name with a mapping of that pass's options.
+
+    The mappings are one object with at most one key, not one object a pass: an editor can then say
+    which option is wrong, and not only that none of the alternatives fits.
+    """
+    names: list[JsonSchemaValue] = []
+    options: JsonSchemaValue = {}
     for name, pass_class in PASSES.items():
         about = (pass_class.__doc__ or name).strip().splitlines()[0]
-        options = pass_class.Options.model_json_schema(schema_generator=_Generator)
-        options.pop("title", None)
-        options.pop("description", None)
-        choices.append({"const": name, "description": about})
-        choices.append(
-            {
-                "type": "object",
-                "description": about,
-                "properties": {name: {"anyOf": [options, {"type": "null"}], "description": about}},
-                "required": [name],
-                "additionalProperties": False,
-            }
-        )
-    return {"description": "A pass: its name, or its name with options.", "anyOf": choices}
+        own = pass_class.Options.model_json_schema(schema_generator=_Generator)
+        own["type"] = ["object", "null"]
+        options[name] = {**own, "description": about}
+        names.append({"const": name, "description": about})
+    one = {"type": "object", "properties": options, "additionalProperties": False}
+    return {
+        "description": "A pass: its name, or its name with options.",
+        "anyOf": [*names, {**one, "minProperties": 1, "maxProperties": 1}],
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from hubpublish.recipe.checks import check_range, check_value
 from hubpublish.recipe.types import Line, RecipeModel, RelativePath, closest, problem, shown
@@ -15,6 +15,8 @@ _Bound = Annotated[float, Field(strict=True, ge=0)]
 
 class Tolerance(RecipeModel):
     """How far apart the outputs may be. Every bound that is given must hold, for every output."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     max_abs: _Bound | None = Field(default=None, description="Largest absolute difference of any element.")
     mean_abs: _Bound | None = Field(default=None, description="Mean absolute difference over the elements.")

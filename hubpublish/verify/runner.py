@@ -129,6 +129,7 @@ def _child(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
             stdout=stderr,
             stderr=stderr,
             start_new_session=True,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # numpy's threads would only cost start-up
         )
     try:
         yield process

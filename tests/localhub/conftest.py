@@ -2,15 +2,17 @@ from __future__ import annotations
 
 import http.client
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from huggingface_hub import CommitOperationAdd, HfApi, constants
+from huggingface_hub import CommitOperationAdd, HfApi, constants, hf_api
 
 from hubpublish.localhub import LocalHub
+from hubpublish.localhub.registry import Registry
 
 REPO = "alice/target"
 CARD = (
@@ -43,9 +45,20 @@ def fill(api: HfApi) -> Filled:
     return Filled(REPO, first.oid, model)
 
 
+@pytest.fixture(scope="session")
+def filled_root(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Filled]:
+    with running_and_filled(tmp_path_factory.mktemp("filled")) as (running, filled):
+        return running.state.root, filled
+
+
 @pytest.fixture
-def filled(api: HfApi) -> Filled:
-    return fill(api)
+def filled(hub: LocalHub, filled_root: tuple[Path, Filled]) -> Filled:
+    """The repo in the test's own Hub. Copied, since a commit through the client takes its time."""
+    root, filled = filled_root
+    for folder in ("models", "lfs"):
+        shutil.copytree(root / folder, hub.state.root / folder, dirs_exist_ok=True)
+    hub.state.registry = Registry(hub.state.root)
+    return filled
 
 
 @pytest.fixture
@@ -76,6 +89,7 @@ def default_endpoint(hub: LocalHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "ENDPOINT", hub.endpoint)
     template = hub.endpoint + "/{repo_id}/resolve/{revision}/{filename}"
     monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr(hf_api.api, "endpoint", hub.endpoint)
 
 
 @contextmanager

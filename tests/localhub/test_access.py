@@ -108,7 +108,8 @@ def test_an_expired_token_is_a_wrong_one(hub: LocalHub, filled: Filled, as_user)
     assert status_of(refused) == 401
 
 
-def test_no_token_gets_into_the_log(hub: LocalHub, filled: Filled, http_request) -> None:
+def test_no_token_gets_into_the_log(api: HfApi, hub: LocalHub, filled: Filled, http_request) -> None:
+    upload(api, filled.id)
     http_request("GET", "/api/models/alice/x?token=hf_alice_write")
     assert "hf_alice_write" not in repr(hub.log)
     assert hub.requests(r"^GET /api/models/alice/x\?token=\*\*\*$")

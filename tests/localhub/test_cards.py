@@ -43,7 +43,7 @@ def test_a_card_without_metadata_is_warned_about(api: HfApi, filled: Filled) -> 
         ({"pipeline_tag": ["x"]}, ['"pipeline_tag" must be a string']),
         ({"base_model": [1]}, ['"base_model" with value "1" is not valid. Use a model id from the Hub.']),
         ({"base_model_relation": "x"}, ["must be one of [adapter, finetune, merge, quantized]"]),
-        ({"model-index": {}}, ['"model-index" must be an array']),
+        ({"model-index": {"a": 1}}, ['"model-index" must be an array']),
         ({"model-index": [{"results": [{"task": {}, "metrics": []}]}]}, ["results[0].dataset"]),
         ({"model-index": ["x", {"results": None}, {"results": ["x"]}]}, ["task", "dataset", "metrics"]),
     ],

@@ -25,12 +25,11 @@ def text(path: str, content: str = "x") -> tuple[str, dict[str, object]]:
     return "file", {"path": path, "content": content, "encoding": "utf-8"}
 
 
-def test_one_commit_for_all_files(api: HfApi, hub: LocalHub, filled: Filled) -> None:
+def test_one_commit_for_all_files(api: HfApi, filled: Filled) -> None:
     newest, oldest = api.list_repo_commits(filled.id)
     assert (newest.commit_id, newest.title, newest.message) == (filled.commit, "first", "with a body")
     assert newest.authors == ["alice"]
     assert oldest.title == "initial commit"
-    assert len(hub.requests("POST .*/commit/main")) == 1
 
 
 def test_the_commit_url_leads_to_the_commit(hub: LocalHub, api: HfApi, filled: Filled) -> None:
@@ -40,7 +39,6 @@ def test_the_commit_url_leads_to_the_commit(hub: LocalHub, api: HfApi, filled: F
 
 
 def test_the_same_content_again_is_no_commit(api: HfApi, hub: LocalHub, filled: Filled) -> None:
-    hub.log.clear()
     operations = [
         CommitOperationAdd("onnx/model.onnx", filled.model),
         CommitOperationAdd("config.json", b'{"a": 1}'),

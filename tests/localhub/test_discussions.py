@@ -152,3 +152,11 @@ def test_what_is_not_there(api: HfApi, filled: Filled) -> None:
     with pytest.raises(HfHubHTTPError) as missing:
         api.get_discussion_details(filled.id, 1)
     assert missing.value.response.status_code == 404
+
+
+def test_a_target_that_was_squashed_conflicts(api: HfApi, filled: Filled) -> None:
+    number = propose(api, filled.id, "x.txt", b"x")
+    api.super_squash_history(filled.id)
+    details = api.get_discussion_details(filled.id, number)
+    assert details.conflicting_files == ["x.txt"]
+    assert "+x" in details.diff

@@ -105,7 +105,7 @@ def test_uploads_of_large_files_are_retried(api: HfApi, hub: LocalHub, filled: F
     hub.fault("^PUT ", "reset")
     content = os.urandom(50_000)
     upload(api, content, "x.bin")
-    assert [entry.status for entry in hub.requests("^PUT ")][1:] == [0, 200]
+    assert [entry.status for entry in hub.requests("^PUT ")] == [0, 200]
     assert download("x.bin") == content
 
 

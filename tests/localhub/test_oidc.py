@@ -4,7 +4,7 @@ import base64
 import json
 
 import pytest
-from huggingface_hub import CommitOperationAdd, HfApi
+from huggingface_hub import CommitInfo, CommitOperationAdd, HfApi
 from huggingface_hub._oidc import oidc_login
 from huggingface_hub.errors import HfHubHTTPError
 
@@ -30,10 +30,13 @@ def test_a_trusted_job_publishes_to_its_repo_only(
     hub.publishers[filled.id] = JOB
     token = oidc_login(resource=filled.id, endpoint=hub.endpoint)["access_token"]
     keyless = HfApi(endpoint=hub.endpoint, token=token)
-    operations = [CommitOperationAdd("x.txt", b"x")]
-    assert keyless.create_commit(filled.id, operations, commit_message="keyless").oid
+
+    def commit(repo_id: str) -> CommitInfo:
+        return keyless.create_commit(repo_id, [CommitOperationAdd("x", b"x")], commit_message="keyless")
+
+    assert commit(filled.id).oid
     for forbidden in (
-        lambda: keyless.create_commit("alice/other", operations, commit_message="x"),
+        lambda: commit("alice/other"),
         lambda: keyless.create_repo("alice/third"),
     ):
         with pytest.raises(HfHubHTTPError) as refused:

@@ -131,3 +131,52 @@ def test_an_object_id_is_no_path(filled: Filled, http_request, oid: str) -> None
 def test_xet_is_refused_with_the_remedy(filled: Filled, http_request) -> None:
     reply = http_request("GET", "/api/models/alice/target/xet-write-token/main", **SIGNED_IN)
     assert (reply.status, b"HF_HUB_DISABLE_XET=1" in reply.body) == (501, True)
+
+
+API = "/api/models/alice/target"
+ODD_BODIES = (
+    b"null",
+    b"[]",
+    b"\xff\xfe",
+    b"{",
+    b'{"name": {}, "organization": [], "type": 1, "fromRepo": 1, "toRepo": null, "user": [], "tag": "\\u0000"}',
+    b'{"operation": "upload", "transfers": null, "objects": [{"oid": 1, "size": "x"}], "oid": "x", "size": -1}',
+    b'{"files": [{"path": 1}], "parts": [{"partNumber": "x"}], "paths": 1, "gated": {}, "content": []}',
+    b'{"summary": "x", "title": 1, "comment": {}, "status": [], "subject_token": 1, "startingPoint": {}}',
+    b'{"key": "header", "value": {"summary": "x", "parentCommit": [1]}}\n{"key": 1, "value": {"path": "x"}}',
+)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/api/repos/create"),
+        ("DELETE", "/api/repos/delete"),
+        ("POST", "/api/repos/move"),
+        ("POST", "/api/validate-yaml"),
+        ("POST", "/oauth/token"),
+        ("PUT", f"{API}/settings"),
+        ("POST", f"{API}/user-access-request/grant"),
+        ("POST", f"{API}/paths-info/main"),
+        ("POST", f"{API}/branch/a%00b"),
+        ("DELETE", f"{API}/branch/a%00b"),
+        ("POST", f"{API}/tag/main"),
+        ("DELETE", f"{API}/tag/%ff"),
+        ("POST", f"{API}/super-squash/nope"),
+        ("POST", f"{API}/preupload/main"),
+        ("POST", f"{API}/commit/main"),
+        ("POST", f"{API}/discussions"),
+        ("POST", f"{API}/discussions/1/comment"),
+        ("POST", f"{API}/discussions/1/merge"),
+        ("POST", f"{API}/discussions/999999999/status"),
+        ("POST", "/alice/target.git/info/lfs/objects/batch"),
+        ("POST", "/alice/target.git/info/lfs/verify"),
+    ],
+)
+def test_odd_bodies_are_refused_and_no_bug(
+    hub: LocalHub, api: HfApi, filled: Filled, http_request, method: str, path: str
+) -> None:
+    for body in ODD_BODIES:
+        assert http_request(method, path, body, **SIGNED_IN).status < 500, body
+    assert not hub.errors
+    assert api.model_info(filled.id).sha == filled.commit

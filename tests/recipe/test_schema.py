@@ -38,13 +38,15 @@ def test_every_key_is_described() -> None:
 
 
 def test_a_pass_is_its_name_or_its_name_with_its_options() -> None:
-    choices = definitions()["PassSpec"]["anyOf"]
-    assert [each["const"] for each in choices if "const" in each] == list(PASSES)
-    (concat,) = [each for each in choices if "concat_tree" in each.get("properties", {})]
-    options = concat["properties"]["concat_tree"]["anyOf"][0]
+    *names, mapping = definitions()["PassSpec"]["anyOf"]
+    assert [each["const"] for each in names] == list(PASSES)
+    assert all(each["description"] for each in names)
+    assert list(mapping["properties"]) == list(PASSES)
+    assert (mapping["minProperties"], mapping["maxProperties"]) == (1, 1)
+    options = mapping["properties"]["concat_tree"]
     assert options["properties"]["max_inputs"]["minimum"] == 2
+    assert options["properties"]["max_inputs"]["description"]
     assert options["additionalProperties"] is False
-    assert concat["required"] == ["concat_tree"]
 
 
 def test_devices_are_listed() -> None:

@@ -63,7 +63,7 @@ def test_the_error_says_what_kind(onnx_file: OnnxFile, check: Verify) -> None:
 
 
 def conv(op: str) -> tuple[str, dict[str, np.ndarray]]:
-    """The runtime folds what is added into the Conv's bias, but not what is summed: (c + b) + k, c + (b + k)."""
+    """The runtime folds what is added into the Conv's bias, c + (b + k), but not what is summed, (c + b) + k."""
     random = np.random.default_rng(0)
     text = f"""g (float[1,4,8,8] x) => (float[1,4,8,8] y) {{
       c = Conv<pads = [1,1,1,1]>(x, w, b)
@@ -133,8 +133,8 @@ def test_what_fails_must_still_fail(onnx_file: OnnxFile, check: Verify) -> None:
 def test_a_failure_on_some_inputs_does_not_hide_the_others(onnx_file: OnnxFile, check: Verify) -> None:
     original = onnx_file(GATHER)
     same = onnx_file(GATHER.replace("{ y = Gather(x, i)", "{ z = Identity(x) y = Gather(z, i)"))
-    # Seeded: of these eight inputs some are in bounds and some are not.
-    result = check(original, same, noise=8, ranges={"i": (-9, 9)})
+    # Seeded: one of these inputs is in bounds and one is not.
+    result = check(original, same, noise=2, ranges={"i": (-9, 9)})
     assert result.passed
     assert {inputs.status for inputs in result.levels[0].inputs} == {"compared", "both_fail"}
 
@@ -207,7 +207,7 @@ def test_nan_is_compared_by_its_bits(onnx_file: OnnxFile, check: Verify) -> None
         (f"g (float[5] x) => (int4[5] y) {{ y = Cast<to = {onnx.TensorProto.INT4}>(x) }}", {"seed": 1}),
         (f"g (float[5] x) => (float8e5m2[5] y) {{ y = Cast<to = {onnx.TensorProto.FLOAT8E5M2}>(x) }}", {}),
         ("g (string[2] x) => (string[2] y) { y = Identity(x) }", {"values": {"x": ["a", "é"]}}),
-        ("g (bool[3] x, int32[] n) => (bool[3] y, int32[] m) { y = Not(x) m = Neg(n) }", {}),
+        ("g (bool[3] x, int32 n) => (bool[3] y, int32 m) { y = Not(x) m = Neg(n) }", {}),
         ("g (float[2] x) => (seq(float[2]) y) { z = Neg(x) y = SequenceConstruct(x, z) }", {}),
         ("g (float[2] x) => (optional(float[2]) y) { y = Optional(x) }", {}),
         ("g (float[B,N] x, float[N] z) => (float[B,N] y) { y = Add(x, z) }", {"shapes": {"x": (2, 3)}}),

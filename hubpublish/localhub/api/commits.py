@@ -34,7 +34,7 @@ class _Operations:
     description: str
     parent: str | None
     files: dict[str, Path] = field(default_factory=dict)
-    pointers: dict[str, bytes] = field(default_factory=dict)
+    in_lfs: set[str] = field(default_factory=set)
     deleted_files: list[str] = field(default_factory=list)
     deleted_folders: list[str] = field(default_factory=list)
 
@@ -103,10 +103,9 @@ def _note_commit(repo: Repo, number: int, operations: _Operations, oid: str, use
 def _commit_on(repo: Repo, operations: _Operations, parent: str, user: str) -> str:
     """The commit's id; no ref knows it yet."""
     snapshot = repo.git.snapshot(parent)
-    change = Change(deletes=_deleted(operations, snapshot))
+    deleted = _deleted(operations, snapshot)
     oids = repo.git.store(list(operations.files.values()))
-    change.adds = dict(zip(operations.files, oids, strict=True))
-    change.adds |= {path: repo.git.store_bytes(data) for path, data in operations.pointers.items()}
+    change = Change(dict(zip(operations.files, oids, strict=True)), deleted)
     _track_in_lfs(repo, operations, change, parent)
     _refuse_clashes(snapshot, change)
     return repo.git.commit([parent], change, operations.message, user)
@@ -131,7 +130,7 @@ def _track_in_lfs(repo: Repo, operations: _Operations, change: Change, parent: s
         return
     attributes = repo.git.text(parent, ".gitattributes") or ""
     patterns = lfs_patterns(attributes)
-    lines = [lfs_line(path) for path in operations.pointers if not matches(path, patterns)]
+    lines = [lfs_line(path) for path in sorted(operations.in_lfs) if not matches(path, patterns)]
     if lines:
         change.adds[".gitattributes"] = repo.git.store_bytes((attributes + "".join(lines)).encode())
 
@@ -162,14 +161,17 @@ def _read_operations(state: HubState, request: Request, folder: Path) -> _Operat
     title = required(header, "summary").strip()
     if not title:
         raise HubHTTPError(400, '"summary" must not be empty')
-    operations = _Operations(title, str(header.get("description") or ""), header.get("parentCommit"))
+    parent = str(header["parentCommit"]) if header.get("parentCommit") else None
+    operations = _Operations(title, str(header.get("description") or ""), parent)
     for number, (key, value) in enumerate(lines):
         path = _checked_path(required(value, "path"))
         if key == "file":
             operations.files[path] = folder / str(number)
             operations.files[path].write_bytes(_content(path, value))
         elif key == "lfsFile":
-            operations.pointers[path] = _pointer(state, path, value)
+            operations.files[path] = folder / str(number)
+            operations.files[path].write_bytes(_pointer(state, path, value))
+            operations.in_lfs.add(path)
         elif key == "deletedFile":
             operations.deleted_files.append(path)
         elif key == "deletedFolder":

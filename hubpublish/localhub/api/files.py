@@ -145,7 +145,7 @@ def _asked(request: Request) -> tuple[list[Any], bool]:
         body = request.json()
         paths = body.get("paths", [])
         return (paths if isinstance(paths, list) else [paths]), is_true(body.get("expand"))
-    form = parse_qs(request.read().decode())
+    form = parse_qs(request.read().decode(errors="replace"))
     return form.get("paths", []), is_true(form.get("expand", [""])[0])
 
 

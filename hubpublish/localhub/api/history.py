@@ -68,7 +68,7 @@ def create_tag(state: HubState, request: Request, kind: str, repo_id: str, name:
     tag = required(body, "tag")
     with repo.lock:
         _new_ref(repo, f"refs/tags/{tag}")
-        repo.git.tag(tag, repo.commit_id(name), body.get("message") or tag, user)
+        repo.git.tag(tag, repo.commit_id(name), str(body.get("message") or tag), user)
     return ok()
 
 

@@ -37,7 +37,7 @@ def create_repo(state: HubState, request: Request) -> Response:
     """``POST /api/repos/create``."""
     token, body = signed_in(state, request), request.json()
     kind = _kind(body)
-    namespace = body.get("organization") or token.user
+    namespace = str(body.get("organization") or token.user)
     repo_id = f"{namespace}/{required(body, 'name')}"
     if token.role == "read" or token.repos is not None or not state.accounts.owns(token, namespace):
         message = f'You don\'t have the rights to create a {kind} under the namespace "{namespace}"'

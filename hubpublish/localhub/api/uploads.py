@@ -30,7 +30,9 @@ def preupload(state: HubState, request: Request, kind: str, repo_id: str, revisi
     answers = []
     for file in _objects(body, "files"):
         path = required(file, "path")
-        lfs = matches(path, large) or _size(file) >= LFS_FROM_BYTES or not _is_text(file.get("sample"))
+        lfs = (
+            matches(path, large) or _count(file, "size") >= LFS_FROM_BYTES or not _is_text(file.get("sample"))
+        )
         answer = {"path": path, "uploadMode": "lfs" if lfs else "regular", "shouldIgnore": False}
         answers.append({**answer, "shouldIgnore": matches(path, ignored), **_known(files.get(path))})
     return json_response({"files": answers, "commitOid": commit})
@@ -71,11 +73,11 @@ def lfs_batch(state: HubState, request: Request, repo_id: str, kind: str | None 
     body = request.json()
     if body.get("operation") != "upload":
         raise HubHTTPError(422, "Only uploads go through the LFS batch API here")
-    multipart = "multipart" in body.get("transfers", [])
+    multipart = "multipart" in (body.get("transfers") or [])
     verify = {"href": f"{state.endpoint}{repo.web_path}.git/info/lfs/verify"}
     objects = []
     for asked in _objects(body, "objects"):
-        oid, size = required(asked, "oid"), _size(asked)
+        oid, size = required(asked, "oid"), _count(asked, "size")
         answer: dict[str, Any] = {"oid": oid, "size": size, "authenticated": True}
         if state.lfs.size(oid) is None:
             upload = _upload_action(state, oid, size, multipart=multipart)
@@ -98,7 +100,7 @@ def lfs_verify(state: HubState, request: Request, repo_id: str, kind: str | None
     """``POST /<id>.git/info/lfs/verify``: did it arrive whole?"""
     open_repo(state, request, kind or "models", repo_id, Need.PROPOSE)
     body = request.json()
-    if state.lfs.size(required(body, "oid")) != _size(body):
+    if state.lfs.size(required(body, "oid")) != _count(body, "size"):
         raise HubHTTPError(404, "Object not found")
     return json_response({}, headers=_LFS_JSON)
 
@@ -121,7 +123,8 @@ def storage_complete(state: HubState, request: Request, oid: str) -> Response:
     """``POST /_storage/<sha256>/complete``: join the parts."""
     state.check_signature(request.path, request.query.get("sig"))
     parts = _objects(request.json(), "parts")
-    state.lfs.complete(oid, [(int(part["partNumber"]), required(part, "etag").strip('"')) for part in parts])
+    etags = [(_count(part, "partNumber"), required(part, "etag").strip('"')) for part in parts]
+    state.lfs.complete(oid, etags)
     return json_response({}, headers=_LFS_JSON)
 
 
@@ -132,8 +135,8 @@ def _objects(body: dict[str, Any], name: str) -> list[dict[str, Any]]:
     return items
 
 
-def _size(document: dict[str, Any]) -> int:
-    size = document.get("size")
-    if not isinstance(size, int) or size < 0:
-        raise HubHTTPError(400, '"size" must be a number of bytes')
-    return size
+def _count(document: dict[str, Any], name: str) -> int:
+    value = document.get(name)
+    if not isinstance(value, int) or value < 0:
+        raise HubHTTPError(400, f'"{name}" must be a number')
+    return value

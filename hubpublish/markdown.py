@@ -1,0 +1,44 @@
+"""Markdown from the templates: one environment, in which a missing value is an error and not a gap."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+import jinja2
+
+from hubpublish.words import plural, readable_bytes, readable_distance
+
+
+def render_template(name: str, **values: object) -> str:
+    """A template of ``templates/`` with these values, ending in one newline.
+
+    Raises:
+        jinja2.UndefinedError: The template names something that is not there.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(template_folder()),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,  # Markdown, not HTML
+    )
+    environment.filters |= {
+        "bytes": readable_bytes,
+        "cell": cell,
+        "distance": readable_distance,
+        "lower_first": lambda text: text[:1].lower() + text[1:],
+        "plural": plural,
+    }
+    return environment.get_template(name).render(values).rstrip() + "\n"
+
+
+def cell(text: str) -> str:
+    """Text for a cell of a table: a bar or a line break would end the cell."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def template_folder() -> Path:
+    """Where the templates are: in the wheel inside the package, in a checkout beside it."""
+    packaged = Path(str(files("hubpublish").joinpath("templates")))
+    return packaged if packaged.is_dir() else packaged.parent.parent / "templates"
