@@ -23,17 +23,10 @@ from hubpublish.passes import PASSES
 from hubpublish.recipe import Recipe, loads
 from hubpublish.recipe.types import License, Line, ModelPath, PipelineTag, RepoId, TargetRepo
 from hubpublish.recipe.writer import plain, to_yaml
+from hubpublish.transformers_js import SUFFIX_OF_DTYPE
 
-SUFFIXES = {
-    "fp16": "fp16",
-    "quantized": "q8",
-    "q4": "q4",
-    "q4f16": "q4f16",
-    "int8": "int8",
-    "uint8": "uint8",
-    "bnb4": "bnb4",
-}
-"""Suffix of a file name, behind a ``_``, to precision; without one it is fp32. From Transformers.js."""
+SUFFIXES = {suffix.removeprefix("_"): dtype for dtype, suffix in SUFFIX_OF_DTYPE.items() if suffix}
+"""Suffix of a file name, behind a ``_``, to precision; without one it is fp32."""
 
 COPIED = (
     "config.json",

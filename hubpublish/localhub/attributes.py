@@ -10,7 +10,7 @@ _LFS = "filter=lfs diff=lfs merge=lfs -text"
 
 def lfs_patterns(attributes: str | None) -> list[str]:
     """The patterns whose files go to LFS."""
-    rules = [line.split() for line in (attributes or "").splitlines()]
+    rules = [line.split() for line in (attributes or "").splitlines() if not line.startswith("#")]
     return [rule[0].replace("[[:space:]]", " ") for rule in rules if "filter=lfs" in rule[1:]]
 
 

@@ -107,14 +107,6 @@ class DeviceSpec(RecipeModel):
         description="The device profile that every node must fit.",
         json_schema_extra=_list_profiles,
     )
-    runtime: Line | None = Field(
-        default=None, description="A runtime and version; without it the worst of the listed ones counts."
-    )
-    enforce_sizes: bool = Field(
-        default=False,
-        strict=True,
-        description="Refuse also what needs larger buffers or bindings than the profile's.",
-    )
 
     @model_validator(mode="before")
     @classmethod

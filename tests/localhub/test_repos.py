@@ -81,6 +81,7 @@ def test_a_moved_repo_is_found_under_its_old_name(api: HfApi, filled: Filled, do
     assert api.model_info(filled.id).id == "acme/moved"
     assert download("onnx/model.onnx", filled.id) == filled.model
     api.move_repo("acme/moved", "acme/again")
+    api.create_repo("acme/moved")
     assert api.model_info(filled.id).id == "acme/again"
     api.create_repo(filled.id)
     assert api.model_info(filled.id).id == filled.id

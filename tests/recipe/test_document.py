@@ -68,6 +68,8 @@ def test_one_clear_error(problems: Problems, text: str, expected: str) -> None:
 def test_a_number_of_thousands_of_digits(changed: Change, problems: Problems) -> None:
     (found,) = problems(changed("{noise: 2}", f"{{noise: {'9' * 5000}}}"))
     assert "verify.inputs.noise is a number of 5000 digits" in found
+    (found,) = problems(changed("{noise: 2}", f"{{noise: 0x{'f' * 5000}}}"))
+    assert "verify.inputs.noise is a number of 5002 digits" in found
     (found,) = problems(changed("{noise: 2}", f"{{seed: {'9' * 500}}}"))
     assert "verify.inputs.seed must be less than 4294967296" in found
     (found,) = problems(changed("{noise: 2}", f"{{values: {{x: {'9' * 30}}}}}"))

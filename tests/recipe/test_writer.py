@@ -134,11 +134,7 @@ def recipes(draw: st.DrawFn) -> recipe.Recipe:
         ),
         variants=draw(variants()),
         passes=draw(passes),
-        device=recipe.DeviceSpec(
-            profile=draw(st.sampled_from(sorted(PROFILES))),
-            runtime=draw(st.none() | lines),
-            enforce_sizes=draw(st.booleans()),
-        ),
+        device=recipe.DeviceSpec(profile=draw(st.sampled_from(sorted(PROFILES)))),
         verify=draw(verifications()),
         target=recipe.Target(
             repo=draw(repos.map("b{}".format) | words.map("${{NAMESPACE}}/{}".format)),
