@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from time import sleep
 from typing import TypeVar
 
 import httpx2
@@ -45,7 +45,7 @@ def retried(call: Callable[[], T]) -> T:
             wait = _wait(error, attempt)
             if wait is None:
                 raise
-        time.sleep(wait)
+        sleep(wait)
         attempt += 1
 
 

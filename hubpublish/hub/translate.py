@@ -84,9 +84,9 @@ def translate(error: Exception, error_class: type[E], action: str, *, repo: str 
 
 
 def root_of(error: BaseException) -> BaseException:
-    """The exception that says why: the client wraps it when it looks into its cache instead."""
+    """The exception that says why: the client wraps it when it looks into its cache, or uploads."""
     while error.__cause__ is not None and (
-        isinstance(error, LocalEntryNotFoundError) or type(error) is ValueError
+        isinstance(error, LocalEntryNotFoundError) or type(error) in (ValueError, RuntimeError)
     ):
         error = error.__cause__
     return error

@@ -1,6 +1,6 @@
 """Publishing: read the target's head, plan against it, commit once, read back what is there."""
 
-from hubpublish.publish.access import ensure_target
+from hubpublish.publish.access import ensure_target, require_write_token
 from hubpublish.publish.commit import Message, Published, check_published, commit_plan, publish
 from hubpublish.publish.manifest import MANIFEST, Manifest, make_manifest
 from hubpublish.publish.plan import Conflict, Plan, PlanEntry, make_plan, refuse_conflicts
@@ -31,5 +31,6 @@ __all__ = [
     "read_file",
     "read_target",
     "refuse_conflicts",
+    "require_write_token",
     "stage",
 ]

@@ -32,6 +32,19 @@ def whoami(api: HfApi) -> Account:
     return Account(str(found["name"]), str(token.get("role", "")))
 
 
+def require_write_token(api: HfApi, repo: str) -> None:
+    """Make sure that there is a token, and that it is not one that may only read.
+
+    That is all that can be asked about a repo that does not exist yet.
+
+    Raises:
+        HubError: ``unauthorized``, ``read_only_token``.
+    """
+    _require_token(api, repo)
+    if whoami(api).role == "read":
+        raise _read_only(repo)
+
+
 def ensure_target(
     api: HfApi, repo: str, *, create: bool = False, private: bool = False, as_pr: bool = False
 ) -> None:
@@ -44,8 +57,8 @@ def ensure_target(
         HubError: ``unauthorized``, ``read_only_token``, ``forbidden``, ``repo_not_found``.
     """
     _require_token(api, repo)
-    if as_pr and whoami(api).role == "read":
-        raise _read_only(repo)
+    if as_pr:
+        require_write_token(api, repo)
     try:
         with translated(HubError, "check the access to the target", repo=repo):
             try:

@@ -55,7 +55,7 @@ def find_pull_request(api: HfApi, repo: str) -> PullRequest | None:
                 continue
             details = retried(partial(api.get_discussion_details, repo, discussion.num))
             first = next((event for event in details.events if isinstance(event, DiscussionComment)), None)
-            if first is not None and first.author == author and MARKER in first.content:
+            if first is not None and MARKER in first.content:
                 return PullRequest(details.num, details.url, first.id, first.content)
     return None
 

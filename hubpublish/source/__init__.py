@@ -1,7 +1,7 @@
 """The source's files: which commit, fetched, and hashed before anything uses them."""
 
 from hubpublish.source.external import external_locations
-from hubpublish.source.fetch import FetchedSource, FetchedVariant, fetch, resolve
+from hubpublish.source.fetch import FetchedSource, FetchedVariant, fetch, is_always_copied, resolve
 from hubpublish.source.upstream import SourceFile, Upstream, UpstreamFile, look_up
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "UpstreamFile",
     "external_locations",
     "fetch",
+    "is_always_copied",
     "look_up",
     "resolve",
 ]

@@ -12,7 +12,7 @@ from huggingface_hub.utils._fixes import WeakFileLock
 from huggingface_hub.utils._runtime import is_xet_available
 
 from hubpublish.errors import SourceError
-from hubpublish.hub import request_headers, retried, translated
+from hubpublish.hub import is_transient, request_headers, retried, translated
 from hubpublish.source.upstream import SourceFile, Upstream, UpstreamFile
 
 _CHUNK = 2**20  # bytes
@@ -113,7 +113,12 @@ def _resume(api: HfApi, upstream: Upstream, listed: UpstreamFile, folder: Path) 
                 displayed_filename=listed.path,
             )
 
-    retried(finish)
+    try:
+        retried(finish)
+    except Exception as error:
+        if is_transient(error):
+            raise
+        return  # whatever speaks against the rest, the whole file may still come, or say why not
     local = folder / listed.path
     local.parent.mkdir(parents=True, exist_ok=True)
     partial.replace(local)

@@ -110,11 +110,16 @@ def _check_external_data(upstream: Upstream, variant: Variant, model: Path) -> N
         )
 
 
+def is_always_copied(path: str) -> bool:
+    """Whether a file is published although no recipe lists it: the source's license and notice."""
+    return path.lower() in _LEGAL_NAMES
+
+
 def _to_copy(source: Source, upstream: Upstream) -> Iterator[CopiedFile]:
     yield from source.copy_files
     named = {file.path for file in source.copy_files}
     for path in sorted(upstream.files):
-        if path.lower() in _LEGAL_NAMES and path not in named:
+        if is_always_copied(path) and path not in named:
             yield CopiedFile(path=path)
 
 

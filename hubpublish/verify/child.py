@@ -111,6 +111,7 @@ def load(request: dict[str, Any]) -> Any:
     options.inter_op_num_threads = 1
     options.use_deterministic_compute = True
     options.log_severity_level = 3
+    # Threads that spin while they wait slow a busy machine down, and idle ones only a little.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     model: Any = request["model"]
     if request["external_folder"]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
-from onnx.external_data_helper import load_external_data_for_tensor
 
+from hubpublish.model.external import external_path
 from hubpublish.verify.runner import Output
 from hubpublish.verify.signature import external_location, onnx_type
 
@@ -55,22 +55,22 @@ def _region(
     inside = [before.node[index] for index in sorted(removed)], [after.node[index] for index in sorted(added)]
     made = [{name for node in nodes for name in node.output if name} for nodes in inside]
     constant = _constants(before) | _constants(after)
-    needed = dict.fromkeys(
+    needed = {
         name
         for nodes, own in zip(inside, made, strict=True)
         for node in nodes
         for name in reads(node)
         if name not in own and name not in constant
-    )
+    }
     wanted = {value.name for value in before.output}
     for graph, indices in ((before, removed), (after, added)):
         wanted.update(
             name for index, node in enumerate(graph.node) if index not in indices for name in reads(node)
         )
     outputs = [name for node in inside[0] for name in node.output if name in wanted & made[1]]
-    if not outputs or set(needed) & made[0]:
+    if not outputs or needed & made[0]:
         return None
-    return Region(tuple(inside[0]), tuple(inside[1]), tuple(needed), tuple(outputs))
+    return Region(tuple(inside[0]), tuple(inside[1]), tuple(sorted(needed)), tuple(outputs))
 
 
 def _key(node: onnx.NodeProto) -> bytes:
@@ -158,6 +158,19 @@ def exposing(model: onnx.ModelProto, names: Iterable[str]) -> onnx.ModelProto:
     return exposed
 
 
+def _take_in(tensor: onnx.TensorProto, folder: Path) -> None:
+    """Put external data into the tensor itself."""
+    location = external_location(tensor)
+    if location is None:
+        return
+    place = {entry.key: entry.value for entry in tensor.external_data}
+    with external_path(folder, location).open("rb") as file:
+        file.seek(int(place.get("offset", 0)))
+        tensor.raw_data = file.read(int(place["length"]) if "length" in place else -1)
+    tensor.data_location = onnx.TensorProto.DEFAULT
+    tensor.ClearField("external_data")
+
+
 def cut(
     model: onnx.ModelProto,
     nodes: Sequence[onnx.NodeProto],
@@ -185,10 +198,7 @@ def cut(
     for tensor in model.graph.initializer:
         if tensor.name in needed:
             small.graph.initializer.add().CopyFrom(tensor)
-            if external_location(tensor):
-                load_external_data_for_tensor(small.graph.initializer[-1], str(folder))
-                small.graph.initializer[-1].data_location = onnx.TensorProto.DEFAULT
-                small.graph.initializer[-1].ClearField("external_data")
+            _take_in(small.graph.initializer[-1], folder)
     for values, names in ((small.graph.input, region.inputs), (small.graph.output, region.outputs)):
         values.extend(
             onnx.helper.make_tensor_value_info(name, onnx_type(captured[name].dtype), captured[name].shape)

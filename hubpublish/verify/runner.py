@@ -101,8 +101,9 @@ def run(
         VerificationError: The child process itself does not work (kind ``runner``).
     """
     request = {
-        "model": str(model.resolve()),
-        "external_folder": str(external_folder.resolve()) if external_folder else None,
+        # Not resolved: in the Hub's cache the model is a link, and its external data lies beside the link.
+        "model": str(model.absolute()),
+        "external_folder": str(external_folder.absolute()) if external_folder else None,
         "level": level,
         "provider": PROVIDER,
         "threads": limits.threads,

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from hubpublish.errors import UnsupportedModelError, UsageError
-from hubpublish.model.files import external_path
+from hubpublish.model.external import external_path
 
 Dimension = int | str | None  # a size, a symbol, or neither
 

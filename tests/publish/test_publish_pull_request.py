@@ -112,6 +112,18 @@ def test_a_request_that_was_opened_before_explains_it_too(api: HfApi, target: st
     assert content(api, "more.txt", "refs/pr/1") == b"ours"
 
 
+def test_an_edit_on_main_after_the_request_is_explained_without_a_commit(
+    api: HfApi, target: str, staging: Stage
+) -> None:
+    publish(api, target, staging(), MESSAGE)
+    files = staging({**FILES, "README.md": CARD + b"new"})
+    first = as_pr(api, files)
+    edit(api, "README.md", b"# By hand\n")
+    again = as_pr(api, files)
+    assert (again.changed, again.commit) == (False, first.commit)
+    assert "- `README.md`: edited since" in text_of(api, 1)
+
+
 def test_commits_of_others_on_our_request_are_not_overwritten(
     api: HfApi, target: str, staging: Stage
 ) -> None:

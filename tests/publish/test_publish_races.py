@@ -95,6 +95,7 @@ def test_an_answer_that_is_lost_after_the_commit(
 ) -> None:
     hub.fault(COMMITS, "drop_response")
     done = publish(api, target, staging(), MESSAGE)
+    assert done.changed
     assert done.commit == api.model_info(target).sha
     assert commits(api) == ["Publish", "initial commit"]
     assert len(hub.requests(COMMITS)) == 1

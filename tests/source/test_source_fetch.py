@@ -134,8 +134,27 @@ def test_a_new_commit_that_leaves_the_model_alone_does_not_fetch_it_again(
     upload(files)
     fetched(api, recipe_for(files), tmp_path / "cache")
     upload({"README.md": CARD + b"more"})
+    before = hub.requests(r"/resolve/.*model\.onnx")
     fetched(api, recipe_for(files), tmp_path / "cache")
-    assert len(hub.requests(r"GET .*/resolve/.*model\.onnx")) == 1
+    assert hub.requests(r"/resolve/.*model\.onnx") == before
+
+
+def test_a_storage_elsewhere_gets_no_token(files: dict[str, bytes], tmp_path: Path) -> None:
+    with LocalHub(tmp_path / "hub", separate_cdn=True) as hub:
+        api = connect(hub.endpoint, "hf_alice_write")
+        api.create_repo(REPO)
+        added = [CommitOperationAdd(path, data) for path, data in files.items()]
+        api.create_commit(REPO, added, commit_message="add")
+        wanted = recipe_for(files)
+        model = fetched(api, wanted, tmp_path / "cache").variants[0].model
+        folder = model.local.parent.parent
+        partial = folder / ".cache" / "huggingface" / "download" / f"x.{model.sha256}.y.incomplete"
+        partial.write_bytes(model.local.read_bytes()[:1000])
+        model.local.unlink()
+        assert fetched(api, wanted, tmp_path / "cache").variants[0].model == model
+        stored = [entry for entry in hub.log if "/resolve/" not in entry.path and "sig=" in entry.path]
+        assert [entry.range for entry in stored if entry.method == "GET"] == [None, "bytes=1000-"]
+        assert not any(entry.has_auth for entry in stored)
 
 
 # -- what is not there
@@ -322,6 +341,19 @@ def test_what_a_killed_run_left_is_finished(
     assert not list(cache.rglob("*.incomplete"))
     ranges = [entry.range for entry in hub.requests(r"GET .*/resolve/.*model\.onnx")]
     assert re.fullmatch(r"bytes=\d{5,}-", ranges[-1] or "")
+
+
+def test_the_debris_of_killed_runs_is_swept_up(
+    api: HfApi, upload: Any, files: dict[str, bytes], tmp_path: Path
+) -> None:
+    upload(files)
+    first = fetched(api, recipe_for(files), tmp_path / "cache")
+    folder = first.variants[0].folder.parent / ".cache" / "huggingface" / "download" / "onnx"
+    debris = [folder / f"abc.{'0' * 64}.{number}.incomplete" for number in range(2)]
+    for path in debris:
+        path.write_bytes(b"half")
+    fetched(api, recipe_for(files), tmp_path / "cache")
+    assert not any(path.exists() for path in debris)
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 30) -> None:

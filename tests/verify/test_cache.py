@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -61,39 +62,41 @@ def test_a_cached_reference_still_finds_a_difference(
     assert check(pair[0], other, cache=tmp_path / "cache").kind == "different"
 
 
-def test_other_inputs_threads_or_bytes_are_other_entries(
-    pair: tuple[Path, Path], check: Verify, tmp_path: Path, runs: list[str], onnx_file: OnnxFile
-) -> None:
-    check(*pair, cache=tmp_path / "cache")
-    for change in ("seed", "threads", "bytes"):
-        runs.clear()
-        if change == "bytes":
-            onnx_file("g (float[3] x) => (float[3] y) { y = Neg(x) } ", ir=9, name="original.onnx")
-        limits = runner.RunLimits(threads=1) if change == "threads" else None
-        check(*pair, cache=tmp_path / "cache", seed=7 if change == "seed" else 0, limits=limits)
-        assert "original" in runs, change
+def test_whatever_the_bits_depend_on_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    def key(**changed: Any) -> str:
+        about = {"model": "m", "inputs": "i", "level": "disabled", "threads": 2, "runtime": "onnxruntime 1"}
+        return cache.key(**{**about, **changed})
+
+    changes: list[dict[str, Any]] = [
+        {"model": "n"},
+        {"inputs": "j"},
+        {"level": "default"},
+        {"threads": 1},
+        {"runtime": "onnxruntime 2"},
+    ]
+    keys = [key(), *(key(**change) for change in changes)]
+    monkeypatch.setattr(cache, "cpu_model", lambda: "another")
+    keys.append(key())
+    monkeypatch.setattr(cache, "PROVIDER", "another")
+    keys.append(key())
+    assert len(set(keys)) == len(keys)
 
 
-@pytest.mark.parametrize("damage", ["truncated", "flipped", "garbage", "missing"])
 def test_a_damaged_entry_is_made_again(
-    pair: tuple[Path, Path], check: Verify, tmp_path: Path, runs: list[str], damage: str
+    pair: tuple[Path, Path], check: Verify, tmp_path: Path, runs: list[str]
 ) -> None:
-    check(*pair, cache=tmp_path / "cache")
-    for entry in entries(tmp_path / "cache"):
-        data = entry / "0.bin"
-        if damage == "truncated":
-            os.truncate(data, 3)
-        elif damage == "flipped":
-            data.write_bytes(bytes([data.read_bytes()[0] ^ 1]) + data.read_bytes()[1:])
-        elif damage == "garbage":
-            (entry / "outputs.json").write_text('{"outputs": [{"file": "../0.bin"}]}')
-        else:
-            data.unlink()
+    check(*pair, cache=tmp_path / "cache", noise=2)
+    truncated, flipped, garbage, missing = entries(tmp_path / "cache")
+    os.truncate(truncated / "0.bin", 3)
+    data = (flipped / "0.bin").read_bytes()
+    (flipped / "0.bin").write_bytes(bytes([data[0] ^ 1]) + data[1:])
+    (garbage / "outputs.json").write_text('{"outputs": [{"file": "../0.bin"}]}')
+    (missing / "0.bin").unlink()
     runs.clear()
-    assert check(*pair, cache=tmp_path / "cache").passed
-    assert runs.count("original") == 3
+    assert check(*pair, cache=tmp_path / "cache", noise=2).passed
+    assert runs.count("original") == 4
     runs.clear()
-    check(*pair, cache=tmp_path / "cache")
+    check(*pair, cache=tmp_path / "cache", noise=2)
     assert "original" not in runs
 
 

@@ -72,6 +72,13 @@ def test_sets_that_would_be_alike_are_drawn_again_or_left_out(onnx_file: OnnxFil
     path = onnx_file("g (int64[1] i) => (int64[1] y) { y = Neg(i) }")
     sets = maker(path, noise=6).sets()
     assert sorted(arrays(inputs)["i"].tolist() for inputs in sets) == [[0], [1]]
+    assert {len(maker(path, noise=2, seed=seed).sets()) for seed in range(8)} == {2}
+
+
+def test_two_inputs_of_one_shape_get_different_noise(onnx_file: OnnxFile) -> None:
+    path = onnx_file("g (float[9] a, float[9] b) => (float[9] y) { y = Sub(a, b) }")
+    found = arrays(maker(path).sets()[0])
+    assert not np.any(found["a"] == found["b"])
 
 
 def test_the_batch_is_one_and_symbols_are_shared(onnx_file: OnnxFile) -> None:

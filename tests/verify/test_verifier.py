@@ -63,7 +63,7 @@ def test_the_error_says_what_kind(onnx_file: OnnxFile, check: Verify) -> None:
 
 
 def conv(op: str) -> tuple[str, dict[str, np.ndarray]]:
-    """The runtime folds what is added into the Conv's bias, c + (b + k), but not what is summed, (c + b) + k."""
+    """The runtime folds what is added into the Conv's bias, c + (b + k); what is summed it does not."""
     random = np.random.default_rng(0)
     text = f"""g (float[1,4,8,8] x) => (float[1,4,8,8] y) {{
       c = Conv<pads = [1,1,1,1]>(x, w, b)
@@ -199,23 +199,38 @@ def test_nan_is_compared_by_its_bits(onnx_file: OnnxFile, check: Verify) -> None
     assert "NaN" in str(check(root, onnx_file(masked)).reason)
 
 
+PLAIN = """g (float16[5] x, bool[3] b, int32 n, string[2] s, float[B,N] m, float[N] v)
+  => (float16[5] y, bool[3] c, int32 k, string[2] t, float[B,N] p, seq(float[N]) q, optional(float[N]) o) {
+    y = Neg(x) c = Not(b) k = Neg(n) t = Identity(s) p = Add(m, v) q = SequenceConstruct(v, v) o = Optional(v)
+}"""
+RAW = f"""g (bfloat16[5] x, float[5] f) => (bfloat16[5] y, int4[5] i, float8e5m2[5] e, float[5] g) {{
+    y = Identity(x)
+    i = Cast<to = {onnx.TensorProto.INT4}>(f)
+    e = Cast<to = {onnx.TensorProto.FLOAT8E5M2}>(f)
+    g = Neg(f)
+}}"""
+
+
 @pytest.mark.parametrize(
     ("text", "inputs"),
-    [
-        ("g (float16[5] x) => (float16[5] y) { y = Neg(x) }", {}),
-        ("g (bfloat16[5] x, float[2] z) => (bfloat16[5] y, float[2] w) { y = Identity(x) w = Neg(z) }", {}),
-        (f"g (float[5] x) => (int4[5] y) {{ y = Cast<to = {onnx.TensorProto.INT4}>(x) }}", {"seed": 1}),
-        (f"g (float[5] x) => (float8e5m2[5] y) {{ y = Cast<to = {onnx.TensorProto.FLOAT8E5M2}>(x) }}", {}),
-        ("g (string[2] x) => (string[2] y) { y = Identity(x) }", {"values": {"x": ["a", "é"]}}),
-        ("g (bool[3] x, int32 n) => (bool[3] y, int32 m) { y = Not(x) m = Neg(n) }", {}),
-        ("g (float[2] x) => (seq(float[2]) y) { z = Neg(x) y = SequenceConstruct(x, z) }", {}),
-        ("g (float[2] x) => (optional(float[2]) y) { y = Optional(x) }", {}),
-        ("g (float[B,N] x, float[N] z) => (float[B,N] y) { y = Add(x, z) }", {"shapes": {"x": (2, 3)}}),
-    ],
+    [(PLAIN, {"values": {"s": ["a", "é"]}, "shapes": {"m": (2, 3)}}), (RAW, {})],
 )
 def test_types_and_shapes(onnx_file: OnnxFile, check: Verify, text: str, inputs: dict[str, Any]) -> None:
     result = check(onnx_file(text), onnx_file(text), **inputs)
     assert result.held == "exact", result.reason
+    dtypes = {output.name: output.dtype for output in result.levels[0].inputs[0].outputs}
+    if text is PLAIN:
+        assert (dtypes["q"], dtypes["q[1]"]) == ("sequence", "float32")
+    else:
+        assert dtypes == {"y": "bfloat16", "i": "int4", "e": "float8e5m2", "g": "float32"}
+
+
+def test_packed_values_count_one_by_one(onnx_file: OnnxFile, check: Verify) -> None:
+    changed = RAW.replace(f"{onnx.TensorProto.INT4}>(f)", f"{onnx.TensorProto.INT4}>(g)")
+    changed = changed.replace("i = Cast", "g = Neg(f) i = Cast").replace("    g = Neg(f)\n}", "}")
+    result = check(onnx_file(RAW), onnx_file(changed))
+    assert "output 'i' differs in" in str(result.reason)
+    assert "of 5 values" in str(result.reason)
 
 
 def test_what_is_inside_a_sequence_counts(onnx_file: OnnxFile, check: Verify) -> None:
@@ -257,6 +272,24 @@ def test_external_data_beside_the_model(tmp_path: Path, check: Verify) -> None:
         onnx.save(model, paths[-1], save_as_external_data=True, location="model.onnx_data", size_threshold=1)
     assert check(paths[0], paths[1]).held == "exact"
     assert check(paths[0], paths[2]).kind == "different"
+
+
+def test_models_in_the_hubs_cache_are_links(onnx_file: OnnxFile, tmp_path: Path, check: Verify) -> None:
+    inline = onnx_file("g (float[300] x) => (float[300] y) { y = Add(x, w) }", w=np.ones(300, np.float32))
+    blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshots" / "onnx"
+    blobs.mkdir()
+    snapshot.mkdir(parents=True)
+    onnx.save(
+        onnx.load(inline),
+        blobs / "one",
+        save_as_external_data=True,
+        location="model.onnx_data",
+        size_threshold=1,
+    )
+    (blobs / "model.onnx_data").rename(blobs / "two")
+    (snapshot / "model.onnx").symlink_to(blobs / "one")
+    (snapshot / "model.onnx_data").symlink_to(blobs / "two")
+    assert check(snapshot / "model.onnx", inline).held == "exact"
 
 
 def test_progress_and_no_trace_on_disk(
