@@ -38,7 +38,8 @@ def external_path(folder: Path, location: str) -> Path:
 def attach(model: ir.Model, folder: Path) -> None:
     """Point external tensors to their files, where they are mapped and not read.
 
-    Those of attributes come into memory, since ``onnx_ir`` saves only initializers as external data.
+    Those of attributes come into memory, since ``onnx_ir`` saves only initializers as external data;
+    so do empty ones, which have no data.
 
     Raises:
         SourceError: A file is missing or too short, or its location leaves the folder.
@@ -46,7 +47,8 @@ def attach(model: ir.Model, folder: Path) -> None:
     for scope in scopes(model):
         for value in scope.graph.initializers.values():
             if isinstance(value.const_value, ir.ExternalTensor):
-                value.const_value = _mapped(value.const_value, folder)
+                tensor = _mapped(value.const_value, folder)
+                value.const_value = tensor if tensor.nbytes else _in_memory(tensor)
         for node in scope.graph:
             _read_in(node.attributes, folder)
     for function in model.functions.values():
@@ -106,7 +108,7 @@ def _initialized(model: ir.Model) -> Iterator[ir.Value]:
 
 def _to_be_external(model: ir.Model) -> dict[ir.Value, ir.TensorProtocol]:
     tensors = {value: value.const_value for value in _initialized(model) if value.const_value is not None}
-    mapped = {value for value, each in tensors.items() if isinstance(each, ir.ExternalTensor) and each.nbytes}
+    mapped = {value for value, each in tensors.items() if isinstance(each, ir.ExternalTensor)}
     inline = sum(tensor.nbytes for value, tensor in tensors.items() if value not in mapped)
     too_large = inline + _bytes_of_attributes(model) > INLINE_LIMIT
     return {
@@ -119,7 +121,7 @@ def _to_be_external(model: ir.Model) -> dict[ir.Value, ir.TensorProtocol]:
 
 def _bytes_of_attributes(model: ir.Model) -> int:
     return sum(
-        attribute.as_tensor().nbytes
+        attribute.value.nbytes
         for scope in scopes(model)
         for node in scope.graph
         for attribute in node.attributes.values()

@@ -163,6 +163,7 @@ def _not_onnx(path: Path, why: str) -> UnsupportedModelError:
 
 
 def _root_cause(error: BaseException) -> str:
-    while error.__cause__ is not None:
-        error = error.__cause__
+    # Also the context: onnx_ir itself fails when it words some errors.
+    while inner := error.__cause__ or error.__context__:
+        error = inner
     return " ".join(str(error).split())[:300]

@@ -59,7 +59,7 @@ def graph_statistics(model: ir.Model) -> GraphStatistics:
 
 def _tensors_of(node: ir.Node) -> list[ir.TensorProtocol]:
     return [
-        attribute.as_tensor()
+        attribute.value  # as_tensor() checks a protocol, which takes 0.1 ms
         for attribute in node.attributes.values()
         if attribute.type == ir.AttributeType.TENSOR and not attribute.is_ref()
     ]

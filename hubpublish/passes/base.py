@@ -20,7 +20,7 @@ import onnx_ir as ir
 from pydantic import BaseModel, ConfigDict
 
 from hubpublish.model import FreshNames, Scope, node_label, scopes, sort_topologically
-from hubpublish.model.scopes import ONNX_SPELLINGS
+from hubpublish.model.scopes import ONNX_SPELLINGS, ambiguous_name
 from hubpublish.model.statistics import op_name
 from hubpublish.passes.validity import require_supported_opsets, why_not_valid
 
@@ -119,6 +119,7 @@ class RewritePass(ir.passes.InPlacePass, Generic[OptionsT]):
         require_supported_opsets(model)
         modified = sort_topologically(model)
         names = FreshNames(model)
+        self._ambiguous = ambiguous_name(model)
         outcome = PassOutcome(model, modified, self.name, self.options.model_dump(mode="json"), self.exact)
         for scope in scopes(model):
             for node in list(scope.graph):
@@ -130,6 +131,10 @@ class RewritePass(ir.passes.InPlacePass, Generic[OptionsT]):
         if self.limit is not None and len(outcome.rewritten) >= self.limit:
             return
         reason = why_not_onnx(node, outcome.model) or why_not_certain(node, scope, outcome.model)
+        if self._ambiguous and not reason:
+            reason = (
+                f"{self._ambiguous!r} names values of a body and of a scope around it, which is not valid"
+            )
         answer = Skip(reason) if reason else self.replace(node, scope, names)
         label, op = node_label(node), op_name(node)
         if isinstance(answer, Skip):

@@ -9,6 +9,7 @@ Small integers are computed with ONNX's reference implementation, for shapes tha
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Sequence
@@ -82,9 +83,9 @@ class Certain:
 
     @functools.cached_property
     def type_proto(self) -> onnx.TypeProto:
-        """As ONNX's inference takes it; an unknown dtype is given as float, see `infer`."""
-        elem_type = self.dtype.value if self.dtype is not None else onnx.TensorProto.FLOAT
-        return onnx.helper.make_tensor_type_proto(elem_type, self.shape)
+        """As ONNX's inference takes it; the dtype must be known."""
+        assert self.dtype is not None
+        return onnx.helper.make_tensor_type_proto(self.dtype.value, self.shape)
 
     @functools.cached_property
     def tensor_proto(self) -> onnx.TensorProto | None:
@@ -93,6 +94,13 @@ class Certain:
 
 
 NOTHING: Final = Certain()
+_NOT_VALID: Final = (
+    onnx.shape_inference.InferenceError,
+    onnx.checker.ValidationError,
+    onnx.defs.SchemaError,
+    LookupError,
+    ValueError,
+)
 
 
 def of_tensor(tensor: ir.TensorProtocol | None) -> Certain:
@@ -115,17 +123,16 @@ def infer(node: ir.Node, opset: int, inputs: Sequence[Certain | None]) -> list[C
     if node.op_type not in INFERRED or _in_doubt(node, inputs):
         return nothing
     proto = _numbered(node)
-    present = [(f"i{number}", known) for number, known in enumerate(inputs) if known is not None]
-    types = {name: known.type_proto for name, known in present}
-    data = {name: known.tensor_proto for name, known in present if known.tensor_proto is not None}
     imports = [onnx.helper.make_opsetid("", opset)]
     try:
         schema = onnx.defs.get_schema(node.op_type, opset, "")
+        typed, inputs = _with_dtypes(schema, inputs)
+        present = [(f"i{number}", known) for number, known in enumerate(inputs) if known is not None]
+        types = {name: known.type_proto for name, known in present}
+        data = {name: known.tensor_proto for name, known in present if known.tensor_proto is not None}
         found = onnx.shape_inference.infer_node_outputs(schema, proto, types, data, opset_imports=imports)
-    except (onnx.shape_inference.InferenceError, onnx.defs.SchemaError, ValueError):
-        return nothing  # not a valid node: no runtime gets past it
-    # An input of unknown dtype was called float, so the dtype of the outputs is not certain.
-    typed = all(known.dtype is not None for _, known in present)
+    except _NOT_VALID:
+        return nothing  # no runtime gets past such a node
     outputs = [_of_type(found.get(f"o{number}"), typed) for number in range(len(node.outputs))]
     values = _evaluate(node, proto, opset, inputs, outputs)
     return outputs if values is None else [Certain(outputs[0].dtype, outputs[0].shape, values)]
@@ -180,6 +187,33 @@ def _numbered(node: ir.Node) -> onnx.NodeProto:
     return proto
 
 
+def _with_dtypes(
+    schema: onnx.defs.OpSchema, inputs: Sequence[Certain | None]
+) -> tuple[bool, list[Certain | None]]:
+    """The inputs with a dtype each, as inference wants them, and whether all dtypes are certain.
+
+    What is not known is the dtype of another input of which the operator says that it is the same.
+    Failing that it is any dtype that the operator takes: shapes do not depend on it.
+    """
+    formal = [schema.inputs[min(number, len(schema.inputs) - 1)] for number in range(len(inputs))]
+    pairs = list(zip(formal, inputs, strict=True))
+    same = {parameter.type_str: known.dtype for parameter, known in pairs if known and known.dtype}
+    certain, completed = True, []
+    for parameter, known in pairs:
+        if known is not None and known.dtype is None:
+            dtype = same.get(parameter.type_str)
+            certain = certain and dtype is not None
+            accepted = "tensor(float)" if "tensor(float)" in parameter.types else min(parameter.types)
+            known = dataclasses.replace(known, dtype=dtype or _dtype_called(accepted))
+        completed.append(known)
+    return certain, completed
+
+
+def _dtype_called(name: str) -> ir.DataType:
+    """From ONNX's name for a type, such as ``tensor(float)``."""
+    return ir.DataType[name.removeprefix("tensor(").removesuffix(")").upper()]
+
+
 def _of_type(proto: onnx.TypeProto | None, typed: bool) -> Certain:
     if proto is None or not proto.HasField("tensor_type"):
         return NOTHING
@@ -204,21 +238,25 @@ def _evaluate(
         return _measured(node, inputs[0])
     if node.op_type not in EVALUATED or shape is None or None in shape:
         return None
-    arrays = [known.values if known is not None else None for known in inputs]
     unknown = any(known is not None and not _integers(known.values) for known in inputs)
     if unknown or math.prod(length or 0 for length in shape) > MOST_VALUES:
         return None
-    function = onnx.helper.make_function(
-        "", "f", list(proto.input), list(proto.output), [proto], [onnx.helper.make_opsetid("", opset)]
-    )
-    feeds = {name: array for name, array in zip(proto.input, arrays, strict=True) if name}
+    feeds = {f"i{number}": known.values for number, known in enumerate(inputs) if known is not None}
+    values = _run(proto, opset, feeds)
+    return values if values is not None and _integers(values) and values.shape == shape else None
+
+
+def _run(proto: onnx.NodeProto, opset: int, feeds: dict[str, Array | None]) -> Array | None:
+    """What ONNX's reference implementation computes; None if the node is not valid, or not defined."""
+    inputs = [onnx.helper.make_empty_tensor_value_info(name) for name in feeds]
+    outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in proto.output]
+    graph = onnx.helper.make_graph([proto], "node", inputs, outputs)
     try:
-        with np.errstate(all="raise"):  # division by zero, overflow: the runtime's answer is not defined
-            (result,) = onnx.reference.ReferenceEvaluator(function).run(None, feeds, attributes={})
+        with np.errstate(all="raise"):  # division by zero, overflow: the runtime may do anything
+            (result,) = onnx.reference.ReferenceEvaluator(graph, opsets={"": opset}).run(None, feeds)
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError):
-        return None  # not valid, or not defined
-    values = np.asarray(result)
-    return values if _integers(values) and values.shape == shape else None
+        return None
+    return np.asarray(result)
 
 
 def _integers(values: Array | None) -> bool:

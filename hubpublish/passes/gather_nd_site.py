@@ -12,6 +12,8 @@ from hubpublish.passes.base import Skip
 from hubpublish.passes.certain_shapes import Dims
 from hubpublish.passes.index_bounds import Bounds, IndexBounds
 from hubpublish.passes.proofs import Proofs
+from hubpublish.passes.string_free import StringFree
+from hubpublish.passes.validity import why_not_valid
 
 BATCH_DIMS = 2
 LARGEST_INT32 = 2**31 - 1
@@ -41,27 +43,91 @@ class _NotProved(Exception):  # noqa: N818 - says why a node is left alone, whic
     """The reason why a node must be left alone."""
 
 
-def find_site(node: ir.Node, proofs: Proofs, bounds: IndexBounds) -> Site | Skip:
-    """The GatherND as a site to rewrite, or what of it is not proved."""
-    try:
-        return _site(node, proofs, bounds)
-    except _NotProved as reason:
-        return Skip(str(reason))
+class SiteFinder:
+    """Finds the sites of one model; what is proved for one serves for the next."""
 
+    def __init__(self, model: ir.Model) -> None:
+        self._proofs = Proofs(model)
+        self._bounds = IndexBounds(self._proofs)
+        self._strings = StringFree(model, self._proofs)
 
-def _site(node: ir.Node, proofs: Proofs, bounds: IndexBounds) -> Site:
-    _check_batch_dims(node)
-    data, indices = (*node.inputs, None, None)[:2]
-    if data is None or indices is None:
-        raise _NotProved("does not have the two inputs that GatherND takes")
-    columns, axis = _columns(indices, proofs)
-    points = _points(columns, axis, proofs)
-    lengths, features = _data(data, points, proofs)
-    for name, column, length in zip(NAMES, columns, lengths[BATCH_DIMS:], strict=True):
-        _check_bounds(name, bounds.of(column), length)
-    if math.prod(lengths) > LARGEST_INT32:
-        raise _NotProved(f"the {math.prod(lengths)} rows of the data are too many for a 32-bit index")
-    return Site(data, lengths, features, columns, points)
+    def find(self, node: ir.Node) -> Site | Skip:
+        """The GatherND as a site to rewrite, or what of it is not proved."""
+        try:
+            return self._site(node)
+        except _NotProved as reason:
+            return Skip(str(reason))
+
+    def _site(self, node: ir.Node) -> Site:
+        _check_batch_dims(node)
+        data, indices = (*node.inputs, None, None)[:2]
+        if data is None or indices is None:
+            raise _NotProved("does not have the two inputs that GatherND takes")
+        columns, axis = self._columns(indices)
+        points = self._points(columns, axis)
+        lengths, features = self._data(data, points)
+        for name, column, length in zip(NAMES, columns, lengths[BATCH_DIMS:], strict=True):
+            _check_bounds(name, self._bounds.of(column), length)
+        if math.prod(lengths) > LARGEST_INT32:
+            raise _NotProved(f"the {math.prod(lengths)} rows of the data are too many for a 32-bit index")
+        if not self._strings.certainly(data):
+            raise _NotProved("the data may be strings, of which Gather copies one a row in ONNX Runtime")
+        return Site(data, lengths, features, columns, points)
+
+    def _columns(self, indices: ir.Value) -> tuple[tuple[ir.Value, ir.Value], int]:
+        """The two inputs of the Concat that makes the indices, and its axis."""
+        source = behind_identities(indices)
+        concat = source.producer() if source is not None else None
+        opset = self._proofs.opset_for(concat) if concat is not None else None
+        if concat is None or concat.op_type != "Concat" or opset is None:
+            raise _NotProved("its indices do not come from a Concat of two columns")
+        if reason := why_not_valid(concat, opset):  # it will be gone, and with it what was wrong
+            raise _NotProved(f"the Concat of its indices {reason}")
+        if len(concat.inputs) != 2:
+            raise _NotProved(
+                f"its indices come from a Concat of {len(concat.inputs)} inputs, not of two columns"
+            )
+        first, second = concat.inputs
+        if first is None or second is None:
+            raise _NotProved("the Concat of its indices has an empty input, which Concat does not allow")
+        axis = concat.attributes.get_int("axis")
+        assert axis is not None
+        return (first, second), axis
+
+    def _points(self, columns: tuple[ir.Value, ir.Value], axis: int) -> tuple[int, ...]:
+        """The shape that both columns certainly have: the batch, any points, and 1."""
+        shapes = []
+        for name, column in zip(NAMES, columns, strict=True):
+            shape = self._proofs.of(column).shape
+            if shape is None:
+                raise _NotProved(f"the shape of the {name} index column is not certain")
+            shapes.append(_certain(shape, f"the {name} index column"))
+        if shapes[0] != shapes[1]:
+            raise _NotProved(f"the index columns differ in shape: {_text(shapes[0])} and {_text(shapes[1])}")
+        shape = shapes[0]
+        if len(shape) <= BATCH_DIMS or shape[-1] != 1 or axis not in (-1, len(shape) - 1):
+            raise _NotProved(f"its indices, {_text(shape)} twice along axis {axis}, are not two columns")
+        return shape
+
+    def _data(self, data: ir.Value, points: tuple[int, ...]) -> tuple[tuple[int, ...], Dims]:
+        """The lengths of batch, height and width, and what is known of those after them."""
+        shape = self._proofs.of(data).shape
+        if shape is None:
+            raise _NotProved("the shape of the data is not certain")
+        if len(shape) < BATCH_DIMS + 2:
+            raise _NotProved(
+                f"the data has {len(shape)} axes; with pairs of indices it needs {BATCH_DIMS + 2}"
+            )
+        lengths = _certain(shape[: BATCH_DIMS + 2], "the data")
+        if lengths[:BATCH_DIMS] != points[:BATCH_DIMS]:
+            batches = f"{_text(lengths[:BATCH_DIMS])} and {_text(points[:BATCH_DIMS])}"
+            raise _NotProved(f"the batches of data and indices differ: {batches}")
+        features = shape[BATCH_DIMS + 2 :]
+        if features.count(None) > 1:
+            _certain(shape, "the data")
+        if 0 in shape:
+            raise _NotProved(f"the data is empty: {_text(shape)}")
+        return lengths, features
 
 
 def _check_batch_dims(node: ir.Node) -> None:
@@ -71,56 +137,6 @@ def _check_batch_dims(node: ir.Node) -> None:
     batch_dims = attribute.as_int() if attribute is not None else 0
     if batch_dims != BATCH_DIMS:
         raise _NotProved(f"its batch_dims is {batch_dims}; only {BATCH_DIMS} is replaced")
-
-
-def _columns(indices: ir.Value, proofs: Proofs) -> tuple[tuple[ir.Value, ir.Value], int]:
-    """The two inputs of the Concat that makes the indices, and its axis."""
-    source = behind_identities(indices)
-    concat = source.producer() if source is not None else None
-    if concat is None or concat.op_type != "Concat" or not proofs.understands(concat):
-        raise _NotProved("its indices do not come from a Concat of two columns")
-    if len(concat.inputs) != 2:
-        raise _NotProved(f"its indices come from a Concat of {len(concat.inputs)} inputs, not of two columns")
-    first, second = concat.inputs
-    axis = concat.attributes.get_int("axis")
-    if first is None or second is None or axis is None:
-        raise _NotProved("the Concat of its indices is not valid")
-    return (first, second), axis
-
-
-def _points(columns: tuple[ir.Value, ir.Value], axis: int, proofs: Proofs) -> tuple[int, ...]:
-    """The shape that both columns certainly have: the batch, any points, and 1."""
-    shapes = []
-    for name, column in zip(NAMES, columns, strict=True):
-        shape = proofs.of(column).shape
-        if shape is None:
-            raise _NotProved(f"the shape of the {name} index column is not certain")
-        shapes.append(_certain(shape, f"the {name} index column"))
-    if shapes[0] != shapes[1]:
-        raise _NotProved(f"the index columns differ in shape: {_text(shapes[0])} and {_text(shapes[1])}")
-    shape = shapes[0]
-    if len(shape) <= BATCH_DIMS or shape[-1] != 1 or axis not in (-1, len(shape) - 1):
-        raise _NotProved(f"its indices, {_text(shape)} twice along axis {axis}, are not two columns")
-    return shape
-
-
-def _data(data: ir.Value, points: tuple[int, ...], proofs: Proofs) -> tuple[tuple[int, ...], Dims]:
-    """The lengths of batch, height and width, and what is known of those after them."""
-    shape = proofs.of(data).shape
-    if shape is None:
-        raise _NotProved("the shape of the data is not certain")
-    if len(shape) < BATCH_DIMS + 2:
-        raise _NotProved(f"the data has {len(shape)} axes; with pairs of indices it needs {BATCH_DIMS + 2}")
-    lengths = _certain(shape[: BATCH_DIMS + 2], "the data")
-    if lengths[:BATCH_DIMS] != points[:BATCH_DIMS]:
-        batches = f"{_text(lengths[:BATCH_DIMS])} and {_text(points[:BATCH_DIMS])}"
-        raise _NotProved(f"the batches of data and indices differ: {batches}")
-    features = shape[BATCH_DIMS + 2 :]
-    if features.count(None) > 1:
-        _certain(shape, "the data")
-    if 0 in shape:
-        raise _NotProved(f"the data is empty: {_text(shape)}")
-    return lengths, features
 
 
 def _check_bounds(name: str, bounds: Bounds, length: int) -> None:

@@ -64,7 +64,7 @@ class IndexBounds:
         return self._known[value]
 
     def _of_node(self, node: ir.Node, depth: int) -> Bounds:
-        if not node.inputs or not self._proofs.understands(node):
+        if not node.inputs or self._proofs.opset_for(node) is None:
             return UNKNOWN
         match node.op_type:
             case op_type if op_type in MOVES:

@@ -8,12 +8,13 @@ a caller may override, a node of another domain, or one that a function's caller
 
 from __future__ import annotations
 
+import onnx
 import onnx_ir as ir
 
 from hubpublish.model import scopes
 from hubpublish.model.constants import constant_tensor_of
 from hubpublish.passes.base import why_not_onnx
-from hubpublish.passes.certain_shapes import NOTHING, Certain, infer, of_tensor
+from hubpublish.passes.certain_shapes import MOST_VALUES, NOTHING, Certain, infer, of_tensor
 
 
 class Proofs:
@@ -49,13 +50,18 @@ class Proofs:
                 self._known.update(zip(node.outputs, self._of_node(node), strict=True))
         return self._known[value]
 
-    def understands(self, node: ir.Node) -> bool:
-        """Whether ``node`` is one of ONNX's own operators, the same in every call of its function."""
-        by_caller = any(attribute.is_ref() for attribute in node.attributes.values())
-        return not by_caller and self._opset(node) is not None and not why_not_onnx(node, self._model)
+    def opset_for(self, node: ir.Node) -> int | None:
+        """The version of ONNX's operators by which ``node`` is understood.
 
-    def _opset(self, node: ir.Node) -> int | None:
-        return self._opsets.get(node.graph) if isinstance(node.graph, ir.Graph) else None
+        None if it is not one of them, is configured by the caller of its function, or is of a version
+        that the installed onnx does not know yet.
+        """
+        opset = self._opsets.get(node.graph) if isinstance(node.graph, ir.Graph) else None
+        if opset is None or opset > onnx.defs.onnx_opset_version():
+            return None
+        by_caller = any(attribute.is_ref() for attribute in node.attributes.values())
+        known = onnx.defs.has(node.op_type, opset, "")
+        return None if by_caller or not known or why_not_onnx(node, self._model) else opset
 
     def _missing(self, node: ir.Node) -> list[ir.Value]:
         """The inputs that have to be worked out before the node."""
@@ -64,10 +70,9 @@ class Proofs:
             target = node.inputs[1]
             if target in missing:
                 return [target]
-            # Usually all that is needed, and then the model before it need not be looked at.
-            values = self._known[target].values if target is not None else None
-            if values is not None and values.size and values.min() > 0:
-                return []
+            lengths = self._known[target].values if target is not None else None
+            if lengths is not None and min(lengths.tolist(), default=0) > 0 and lengths.prod() > MOST_VALUES:
+                return []  # nothing more can be found out, so the model before it need not be looked at
         return missing
 
     def _of_source(self, value: ir.Value) -> Certain:
@@ -81,8 +86,8 @@ class Proofs:
         return Certain(value.dtype, tuple(dim if isinstance(dim, int) else None for dim in value.shape))
 
     def _of_node(self, node: ir.Node) -> list[Certain]:
-        opset = self._opset(node)
-        if opset is None or not self.understands(node):
+        opset = self.opset_for(node)
+        if opset is None:
             return [NOTHING] * len(node.outputs)
         if node.op_type == "Constant":
             return [of_tensor(constant_tensor_of(node.outputs[0]))]

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import onnx
 import pytest
-from tests.models.build import assert_runs_same, nodes, parse, random_feeds, rewrite
-from tests.models.rich import NOT_SET, fields_of, fields_set, normalized, rich_model
 
 from hubpublish.model import FreshNames, load, save
 from hubpublish.passes import PASSES
+from tests.models.build import assert_runs_same, nodes, parse, random_feeds, rewrite
+from tests.models.rich import NOT_SET, fields_of, fields_set, normalized, rich_model
 
 
 def test_the_rich_model_sets_every_field_there_is() -> None:

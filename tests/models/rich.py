@@ -216,10 +216,9 @@ def _attributes() -> list[onnx.AttributeProto]:
         "graphs": ([body, body], AttributeProto.GRAPHS),
         "types": ([_tensor_type()], AttributeProto.TYPE_PROTOS),
     }
-    made = [
+    return [
         helper.make_attribute(name, value, f"about {name}", kind) for name, (value, kind) in values.items()
     ]
-    return made
 
 
 def _function(opset: int, *, with_value_info: bool) -> onnx.FunctionProto:
