@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import PurePosixPath
 from typing import Final, TypeVar
 
 from huggingface_hub import ModelCardData
@@ -19,6 +18,7 @@ from hubpublish.passes import PASSES
 from hubpublish.recipe import CardSpec
 from hubpublish.report import PassReport, Report, VariantReport
 from hubpublish.usage import usage_of
+from hubpublish.words import readable_distance
 
 TEMPLATE: Final = "model_card.md.j2"
 REASONS_SHOWN: Final = 3  # so many different reasons of skipped nodes a row of the card names
@@ -122,7 +122,7 @@ def replaced(variant: VariantReport) -> Iterable[ReplacedRow]:
             yield ReplacedRow(
                 file=_name(variant),
                 name=each.name,
-                summary=each.summary,
+                summary=each.summary if each.exact else f"{each.summary} (approximate)",
                 options=", ".join(f"{name} {value}" for name, value in each.options.items()),
                 rewritten=_counted(Counter(node.op for node in each.rewritten)),
                 into=_counted(sum((Counter(node.into) for node in each.rewritten), Counter())),
@@ -157,18 +157,29 @@ def verified(variant: VariantReport) -> Iterable[VerifiedRow]:
 
 
 def verdict(variant: VariantReport) -> str:
-    """Which gate held for a file, as a sentence without its subject."""
+    """Which gate held for a file, with what was measured, as a sentence without its subject."""
     result = variant.verification
     if result.held == "exact":
         return "**same bits** as the original, with optimizations disabled and at the default level."
     if result.held == "exact_unoptimized":
         return (
             "**same bits** as the original with optimizations disabled. At the default level, where the "
-            "runtime fuses operators differently, no further apart than the original's own two levels are."
+            f"runtime fuses operators differently, they differ by {_worst(variant, 'max_abs')} at most; the "
+            f"original's own two levels differ by up to {_worst(variant, 'max_abs', own=True)}."
         )
     bounds = {} if isinstance(result.gate, str) else result.gate
-    words = ", ".join(f"{name} at most {bound:g}" for name, bound in bounds.items())
+    words = ", ".join(f"{name} at most {bound:g}: {_worst(variant, name)}" for name, bound in bounds.items())
     return f"within the tolerance that the recipe sets ({words}); not the same bits."
+
+
+def _worst(variant: VariantReport, figure: str, *, own: bool = False) -> str:
+    """The largest value of a figure over all levels, inputs and outputs."""
+    outputs = [
+        output for level in variant.verification.levels for each in level.inputs for output in each.outputs
+    ]
+    distances = [output.own if own else output.distance for output in outputs]
+    values = [getattr(distance, figure) for distance in distances if distance is not None]
+    return readable_distance(max((value for value in values if value is not None), default=None))
 
 
 def merged(rows: Iterable[RowT]) -> list[RowT]:
@@ -182,7 +193,7 @@ def merged(rows: Iterable[RowT]) -> list[RowT]:
 
 
 def _name(variant: VariantReport) -> str:
-    return f"`{PurePosixPath(variant.path).name}`"
+    return f"`{variant.path}`"
 
 
 def _counted(counts: Counter[str]) -> str:

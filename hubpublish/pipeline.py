@@ -7,7 +7,8 @@ already holds what this run would make.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
@@ -21,7 +22,7 @@ from hubpublish.devices import PROFILES
 from hubpublish.errors import RecipeError, UsageError
 from hubpublish.model import sha256_of
 from hubpublish.preview import render_preview
-from hubpublish.publish import Message, Plan, TargetState
+from hubpublish.publish import Message, Plan, StagedFile, TargetState
 from hubpublish.recipe import Recipe
 from hubpublish.recipe.writer import plain
 from hubpublish.report import FileRecord, Report, SourceReport, VariantReport
@@ -29,8 +30,10 @@ from hubpublish.runlog import RunLog
 from hubpublish.source import FetchedSource
 from hubpublish.staging import CARD, stage_all
 from hubpublish.transform import Say, Workshop, transform
+from hubpublish.uptodate import is_up_to_date
 
 PREPROCESSOR = "preprocessor_config.json"
+STAGED, FAILED, LOG, PREVIEW = "staged", "failed", "run.json", "preview.md"  # in the folder of a run
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class RunOptions:
         as_pr: Open or update a pull request instead of committing.
         variant: Take only the variant with this path; for a dry run alone.
         endpoint: Base URL of the Hub; None: from the environment.
-        token: For the Hub; None: the machine's own.
+        token: For the Hub; None: the machine's own; False: none.
         target: Publish to this repo instead of the recipe's.
         force: Run although the target already holds this result.
     """
@@ -55,7 +58,7 @@ class RunOptions:
     as_pr: bool = False
     variant: str | None = None
     endpoint: str | None = None
-    token: str | None = None
+    token: str | bool | None = None
     target: str | None = None
     force: bool = False
 
@@ -99,29 +102,22 @@ def run(recipe: Recipe, folder: Path, options: RunOptions, environ: Mapping[str,
     target, known = _target(recipe, options, environ)
     commit = source.resolve(api, recipe.source)
     say(f"source {recipe.source.repo} is at commit {commit[:12]}")
-    key = reports.run_key(recipe, commit, target, _images(recipe, folder))
+    images = _images(recipe, folder)
     state = publish.read_target(api, target) if known else TargetState(target, "main", False, None)
-    if publish.already_published(state, key) and not options.force:
+    if not options.force and is_up_to_date(recipe, commit, target, images, state):
         return RunResult("nothing_to_do", target, state.head, _url(api, target))
-    if not options.dry_run and (state.exists or not recipe.target.create):
-        publish.ensure_target(api, target, as_pr=options.as_pr)  # before hours of work, not after
+    if not options.dry_run:
+        _check_access(api, recipe, state, as_pr=options.as_pr)  # before hours of work, not after
     fetched = source.fetch(api, recipe, commit, options.cache / "sources")
     check_license(recipe, fetched)
-    shop = _workshop(recipe, folder, fetched, options, say)
-    variants = tuple(transform(each, shop) for each in fetched.variants)
-    resolved = recipes.resolved(
-        recipe, commit=commit, target=target, copied={file.path: file.sha256 for file in fetched.copied}
-    )
-    report = _report(resolved, fetched, variants, key)
-    staged = stage_all(report, resolved, fetched.copied, shop.staging)
-    shop.log.write(options.out / "run.json")
+    report, staged = _made(recipe, folder, fetched, target, options, say)
+    for warning in hub.validate_card(api, (options.out / STAGED / CARD).read_text("utf-8")):
+        say(f"the Hub warns of the model card: {warning}")
     if options.dry_run:
-        plan = publish.make_plan(api, state, staged)
-        _preview(api, plan, report, options.out)
+        _preview(api, publish.make_plan(api, state, staged), report, options.out)
         return RunResult("dry_run", target, state.head, None, options.out, report)
     made = recipe.target
     publish.ensure_target(api, target, create=made.create, private=made.private, as_pr=options.as_pr)
-    hub.validate_card(api, (shop.staging / CARD).read_text("utf-8"))
     say(f"publishing to {target}")
     done = publish.publish(api, target, staged, _message(report), as_pr=options.as_pr)
     status: Literal["published", "pull_request"] = "pull_request" if done.pull_request else "published"
@@ -186,10 +182,56 @@ def _images(recipe: Recipe, folder: Path) -> dict[str, str]:
     return {name: sha256_of(folder / name) for name in sorted(names) if (folder / name).is_file()}
 
 
+def _check_access(api: HfApi, recipe: Recipe, state: TargetState, *, as_pr: bool) -> None:
+    if state.exists or not recipe.target.create:
+        publish.ensure_target(api, state.repo, as_pr=as_pr)
+    else:
+        publish.require_write_token(api, state.repo)
+
+
+def _made(
+    recipe: Recipe,
+    folder: Path,
+    fetched: FetchedSource,
+    target: str,
+    options: RunOptions,
+    say: Say,
+) -> tuple[Report, tuple[StagedFile, ...]]:
+    """Everything that is published, made and proved in the folder of the run."""
+    with _writing_to(options.out):
+        shop = _workshop(recipe, folder, fetched, options, say)
+        try:
+            variants = tuple(transform(each, shop) for each in fetched.variants)
+        finally:
+            shop.log.write(options.out / LOG)
+        resolved = recipes.resolved(
+            recipe,
+            commit=fetched.commit,
+            target=target,
+            copied={file.path: file.sha256 for file in fetched.copied},
+        )
+        key = reports.run_key(resolved, _images(recipe, folder))
+        report = _report(resolved, fetched, variants, key)
+        return report, stage_all(report, resolved, fetched.copied, shop.staging)
+
+
+@contextmanager
+def _writing_to(out: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(
+            f"cannot write the run's files: {error.strerror or error}",
+            where=str(error.filename or out),
+            hint="make room or the folder writable, or name another with --out",
+            kind="cannot_write",
+        ) from error
+
+
 def _workshop(
     recipe: Recipe, folder: Path, fetched: FetchedSource, options: RunOptions, say: Say
 ) -> Workshop:
-    staging, failures = options.out / "staged", options.out / "failed"
+    staging, failures = options.out / STAGED, options.out / FAILED
     for old in (staging, failures):
         shutil.rmtree(old, ignore_errors=True)
     staging.mkdir(parents=True)
@@ -222,9 +264,10 @@ def _report(
 
 def _preview(api: HfApi, plan: Plan, report: Report, out: Path) -> None:
     old = publish.read_file(api, plan.state, CARD) or b""
-    new = (out / "staged" / CARD).read_text("utf-8")
+    new = (out / STAGED / CARD).read_text("utf-8")
     text = render_preview(report, plan, old.decode("utf-8", "replace"), new)
-    (out / "preview.md").write_text(text, encoding="utf-8", newline="\n")
+    with _writing_to(out):
+        (out / PREVIEW).write_text(text, encoding="utf-8", newline="\n")
 
 
 def _message(report: Report) -> Message:

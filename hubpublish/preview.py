@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from typing import Final
 
 from hubpublish.card import verdict
@@ -23,15 +24,23 @@ def render_preview(report: Report, plan: Plan, old_card: str, new_card: str) -> 
         old_card: The target's card now; empty if it has none.
         new_card: The card that would be published.
     """
-    diff = difflib.unified_diff(old_card.splitlines(), new_card.splitlines(), "now", "then", lineterm="")
+    diff = "\n".join(
+        difflib.unified_diff(old_card.splitlines(), new_card.splitlines(), "now", "then", lineterm="")
+    )
     return render_template(
         TEMPLATE,
         report=report,
         plan=plan,
-        card_diff="\n".join(diff),
+        card_diff=diff,
+        fence=_fence(diff),
         operators=[(variant, operator_rows(variant)) for variant in report.variants],
         verdict=verdict,
     )
+
+
+def _fence(text: str) -> str:
+    """What encloses a block of code that may itself hold such blocks, as a card does."""
+    return "`" * max([3, *(len(run) + 1 for run in re.findall("`+", text))])
 
 
 def operator_rows(variant: VariantReport) -> list[tuple[str, int, int]]:

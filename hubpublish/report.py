@@ -132,25 +132,22 @@ def versions() -> dict[str, str]:
     return {name: version(name) for name in VERSIONED}
 
 
-def run_key(recipe: Recipe, commit: str, target: str, images: Mapping[str, str]) -> str:
+def run_key(resolved: Recipe, images: Mapping[str, str]) -> str:
     """The key under which a run's result can be found again; 64 hexadecimal digits.
 
-    Equal keys mean equal results: it covers the recipe (with the SHA-256 of each variant), the
-    source commit in place of the branch, the target, the versions, and the bytes of local images.
+    Equal keys mean equal results: it covers the recipe with the source's commit, the target and the
+    SHA-256 of every file that is taken, the versions, and the bytes of local images.
 
     Args:
-        recipe: As it was written.
-        commit: The source's commit.
-        target: The repo to publish to.
+        resolved: The recipe of exactly this publication; see `hubpublish.recipe.resolved`.
         images: SHA-256 by path of the images that the recipe verifies on.
     """
-    moved = recipe.model_copy(
-        update={
-            "source": recipe.source.model_copy(update={"revision": commit}),
-            "target": recipe.target.model_copy(update={"repo": target}),
-        }
-    )
-    facts = {"recipe": plain(moved), "images": dict(images), "versions": versions(), "schema": REPORT_SCHEMA}
+    facts = {
+        "recipe": plain(resolved),
+        "images": dict(images),
+        "versions": versions(),
+        "schema": REPORT_SCHEMA,
+    }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 

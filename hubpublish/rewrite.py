@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from hubpublish.devices import Fit, Profile, measure_fit
-from hubpublish.errors import DeviceFitError
+from hubpublish.errors import DeviceFitError, UsageError
 from hubpublish.model import GraphStatistics, SavedModel, graph_statistics, load, save
+from hubpublish.model.external import read_from
 from hubpublish.passes import PassOutcome, RewritePass
+from hubpublish.words import plural
 
 NAMED_NODES = 5  # so many nodes an error message names; the details hold all
 
@@ -40,11 +42,19 @@ def rewrite(
     """Rewrite ``source`` into ``target``, which is written atomically, also when nothing changed.
 
     Raises:
+        UsageError: The result's external data would be written over the source's.
         SourceError: The model or its external data cannot be read.
         UnsupportedModelError: The model is of a kind that would lose something.
         DeviceFitError: The result does not fit ``profile``; then nothing is written.
     """
     model = load(source)
+    data = target.with_name(f"{target.name}_data")
+    if read_from(model, data):
+        raise UsageError(
+            "the result's data would replace the data of its source",
+            where=str(data),
+            hint="name another file to write to",
+        )
     before = graph_statistics(model)
     fit_before = measure_fit(model, profile) if profile else None
     outcomes = tuple(each(model) for each in passes)
@@ -58,17 +68,24 @@ def rewrite(
 def does_not_fit(fit: Fit, outcomes: Sequence[PassOutcome], source: Path) -> DeviceFitError:
     """The error that names the nodes which are too wide, and why each was left alone if a pass said so."""
     reasons = {(each.scope, each.node): each.reason for outcome in outcomes for each in outcome.skipped}
+    unexplained = [width for width in fit.too_wide if (width.scope, width.node) not in reasons]
     lines = [
         f"{width.op} {width.node} in {width.scope} binds {width.slots} of {fit.limit}"
         + (f" ({reason})" if (reason := reasons.get((width.scope, width.node))) else "")
         for width in fit.too_wide
     ]
     named = "; ".join(lines[:NAMED_NODES])
-    more = f"; and {len(lines) - NAMED_NODES} more" if len(lines) > NAMED_NODES else ""
+    more = f"; and {len(lines) - NAMED_NODES:,} more" if len(lines) > NAMED_NODES else ""
     missing = sorted({str(width.narrowed_by) for width in fit.too_wide} - {each.name for each in outcomes})
-    hint = f"add the pass {', '.join(missing)}" if missing else "lower the passes' max_inputs and max_outputs"
+    if missing:
+        hint = f"add the pass{'es' if len(missing) > 1 else ''} {', '.join(missing)}"
+    elif unexplained:
+        hint = "lower the passes' max_inputs and max_outputs"
+    else:
+        hint = "change the model so that the passes can prove what they need"
+    binds = "binds" if len(lines) == 1 else "bind"
     return DeviceFitError(
-        f"{len(lines)} nodes bind more storage buffers than {fit.profile} grants: {named}{more}",
+        f"{plural(len(lines), 'node')} {binds} more storage buffers than {fit.profile} grants: {named}{more}",
         where=str(source),
         hint=f"{hint}, or name a device that grants more",
         details={"nodes": [width.model_dump() for width in fit.too_wide]},

@@ -30,10 +30,12 @@ class RunLog:
 
     @contextmanager
     def timed(self, step: str) -> Iterator[None]:
-        """Record how long the block took."""
+        """Record how long the block took, also when it fails."""
         begin = time.perf_counter()
-        yield
-        self.steps.append({"step": step, "seconds": round(time.perf_counter() - begin, 3)})
+        try:
+            yield
+        finally:
+            self.steps.append({"step": step, "seconds": round(time.perf_counter() - begin, 3)})
 
     def add_runs(self, variant: str, runs: Iterable[RunMeasurement]) -> None:
         """Record the runs of the runtime for one variant."""
@@ -45,4 +47,4 @@ class RunLog:
         text = json.dumps(
             {"started": self.started, "machine": machine, "steps": self.steps, "runs": self.runs}, indent=2
         )
-        path.write_text(text + "\n", encoding="utf-8")
+        path.write_text(text + "\n", encoding="utf-8", newline="\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,8 +15,9 @@ from hubpublish.devices.fit import node_widths
 from hubpublish.errors import HubpublishError, SourceError, UsageError
 from hubpublish.model import GraphStatistics, graph_statistics, load
 from hubpublish.passes import PASSES
-from hubpublish.recipe import InputSpec, PassSpec, VerifySpec
-from hubpublish.recipe.types import nearest
+from hubpublish.recipe import InputSpec, PassSpec, Tolerance, VerifySpec
+from hubpublish.recipe.messages import message
+from hubpublish.recipe.types import nearest, shown
 from hubpublish.report import FileRecord, PassReport
 from hubpublish.rewrite import Rewrite, rewrite
 from hubpublish.verify import (
@@ -27,10 +28,12 @@ from hubpublish.verify import (
     verification_error,
     verify,
 )
+from hubpublish.words import plural
 
 _T = TypeVar("_T")
 
 WIDEST = 50  # nodes that an inspection lists
+BOUNDS = tuple(Tolerance.model_fields)
 
 
 class Inspection(BaseModel):
@@ -105,16 +108,13 @@ def verify_files(
     for path in (original, rewritten):
         if not path.is_file():
             raise SourceError("there is no such file", where=str(path), hint="check the path")
-    spec = _valid(
-        lambda: VerifySpec.model_validate(
-            {
-                "gate": parse_gate(gate),
-                "inputs": InputSpec(
-                    shapes=dict(parse_shape(text) for text in shapes),
-                    values=dict(parse_value(text) for text in values),
-                ),
-            }
-        )
+    inputs = {
+        "shapes": dict(parse_shape(text) for text in shapes),
+        "values": dict(parse_value(text) for text in values),
+    }
+    spec = VerifySpec(
+        gate=_valid(lambda: VerifySpec.model_validate({"gate": parse_gate(gate)}), "--gate", BOUNDS).gate,
+        inputs=_valid(lambda: InputSpec.model_validate(inputs)),
     )
     given = dict(parse_input(text) for text in files)
     result = verify(original, rewritten, spec=spec, base_dir=Path(), given=given, cache=cache, progress=say)
@@ -127,12 +127,13 @@ def write_report(done: Rewrite, path: Path) -> None:
     """Write what a rewrite did as JSON: files, passes node by node, statistics, fit."""
     files = [done.saved.path, *([done.saved.data] if done.saved.data else [])]
     document = {
-        "output": [FileRecord.of(file.name, file).model_dump() for file in files],
+        "output": [FileRecord.of(file.name, file).model_dump(mode="json") for file in files],
         "passes": [PassReport.of(outcome).model_dump(mode="json") for outcome in done.outcomes],
         "before": done.before.model_dump(),
         "after": done.after.model_dump(),
-        "fit_before": done.fit_before.model_dump(mode="json") if done.fit_before else None,
-        "fit": done.fit.model_dump(mode="json") if done.fit else None,
+        # "is not None": a fit that does not hold is false.
+        "fit_before": done.fit_before.model_dump(mode="json") if done.fit_before is not None else None,
+        "fit": done.fit.model_dump(mode="json") if done.fit is not None else None,
     }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -145,11 +146,9 @@ def write_report(done: Rewrite, path: Path) -> None:
 
 def in_words(result: Verification) -> str:
     """A verification that passed, in a line."""
-    count = len(result.inputs)
     levels = " and ".join(level.level for level in result.levels)
-    return (
-        f"{result.held} on {count} input{'' if count == 1 else 's'}, optimizations {levels}, {result.runtime}"
-    )
+    inputs = plural(len(result.inputs), "input")
+    return f"{result.held} on {inputs} (optimizations {levels}), {result.runtime}"
 
 
 def parse_pass(text: str) -> PassSpec:
@@ -166,8 +165,18 @@ def parse_pass(text: str) -> PassSpec:
             raise UsageError(
                 f"{pair!r} is no option of a pass", where=f"--pass {text}", hint="write key=value"
             )
-        options[key.strip()] = yaml.safe_load(value)
-    return _valid(lambda: PassSpec.model_validate({"name": name, "options": options}), f"--pass {text}")
+        options[key.strip()] = _scalar(value, f"--pass {text}")
+    known = PASSES[name].Options.model_fields if name in PASSES else ()
+    return _valid(
+        lambda: PassSpec.model_validate({"name": name, "options": options}), f"--pass {text}", known
+    )
+
+
+def _scalar(text: str, where: str) -> object:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise UsageError(f"{text!r} is no value", where=where, hint="write key=value") from None
 
 
 def parse_gate(text: str) -> str | dict[str, object]:
@@ -197,13 +206,28 @@ def find_profile(name: str) -> Profile:
     return PROFILES[name]
 
 
-def _valid(make: Callable[[], _T], where: str | None = None) -> _T:
-    """The result of ``make``, its validation errors as errors of usage."""
+def _valid(make: Callable[[], _T], where: str | None = None, known: Iterable[str] = ()) -> _T:
+    """The result of ``make``, its validation errors as errors of usage.
+
+    Args:
+        make: Makes a part of a recipe.
+        where: The option that it comes from; None: the recipe's name for it.
+        known: Keys that may be given.
+    """
     try:
         return make()
     except HubpublishError:
         raise
     except ValidationError as error:
         first = error.errors()[0]
-        place = where or "--" + ".".join(str(part) for part in first["loc"][:1])
-        raise UsageError(first["msg"], where=place, hint="see `hubpublish passes` and --help") from None
+        name = str(first["loc"][-1]) if first["loc"] else ""
+        if first["type"] == "extra_forbidden":
+            text = f"unknown key {name!r}; {nearest(name, known)}"
+        elif first["type"] == "recipe":
+            text = first["msg"]
+        elif first["type"] == "int_parsing":
+            text = f"{name} must be a whole number, not {shown(first['input'])}"
+        else:
+            text = message(first, (name,) if where else first["loc"][1:])
+        place = where or f"--{str(first['loc'][0]).rstrip('s')}"
+        raise UsageError(text, where=place, hint="see `hubpublish passes` and --help") from None

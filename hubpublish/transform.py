@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from hubpublish.devices import PROFILES
-from hubpublish.errors import VerificationError
+from hubpublish.errors import HubpublishError, VerificationError
 from hubpublish.recipe import PassSpec, Recipe
 from hubpublish.report import FileRecord, PassReport, VariantReport, needs_of
 from hubpublish.rewrite import Rewrite, rewrite
 from hubpublish.runlog import RunLog
 from hubpublish.source import FetchedVariant
 from hubpublish.verify import Verification, verification_error, verify
-from hubpublish.verify.bisect import bisect, builder
+from hubpublish.verify.bisect import Culprit, bisect, builder
 
 Say = Callable[[str], None]
 
@@ -55,7 +56,7 @@ def transform(fetched: FetchedVariant, shop: Workshop) -> VariantReport:
     variant = fetched.variant
     passes = variant.passes if variant.passes is not None else shop.recipe.passes
     shop.say(f"rewriting {variant.path}")
-    with shop.log.timed(f"rewrite {variant.path}"):
+    with shop.log.timed(f"rewrite {variant.path}"), _named_as_in_the_repo(fetched):
         done = rewrite(
             fetched.model.local,
             shop.staging / variant.path,
@@ -78,6 +79,17 @@ def transform(fetched: FetchedVariant, shop: Workshop) -> VariantReport:
     return _described(fetched, done, result, shop.staging)
 
 
+@contextmanager
+def _named_as_in_the_repo(fetched: FetchedVariant) -> Iterator[None]:
+    """Errors name the model by its path in the repo, not in a cache that nobody knows."""
+    try:
+        yield
+    except HubpublishError as error:
+        if error.where:
+            error.where = error.where.replace(str(fetched.model.local), fetched.variant.path)
+        raise
+
+
 def _failed(
     result: Verification, fetched: FetchedVariant, passes: Sequence[PassSpec], done: Rewrite, shop: Workshop
 ) -> VerificationError:
@@ -98,13 +110,20 @@ def _failed(
             cache=shop.references,
             progress=shop.say,
         )
+    evidence = f"; the models before and after it and their inputs are in {folder}" if culprit else ""
     return VerificationError(
-        error.what + (f"; the cause is {culprit}" if culprit else ""),
+        error.what + (f"; the cause is {_cause(culprit)}" if culprit else ""),
         where=fetched.variant.path,
-        hint=error.hint,
+        hint=f"{error.hint}{evidence}",
         kind=error.kind,
         details={**error.details, "culprit": culprit.model_dump(mode="json") if culprit else None},
     )
+
+
+def _cause(culprit: Culprit) -> str:
+    if culprit.node is None:
+        return f"pass {culprit.pass_name} as a whole, not one node of it"
+    return f"pass {culprit.pass_name}, its rewrite of {culprit.op} {culprit.node} in {culprit.scope}"
 
 
 def _described(fetched: FetchedVariant, done: Rewrite, result: Verification, staging: Path) -> VariantReport:

@@ -28,14 +28,15 @@ def usage_of(report: Report, spec: CardSpec) -> str:
     return "\n".join(["```js", *lines, "```", *(["", *more] if more else [])])
 
 
-def options_of(variant: VariantReport) -> dict[str, str]:
+def options_of(variant: VariantReport) -> dict[str, str | bool]:
     """The options with which Transformers.js loads this file of the repo.
 
     A standard file name is found by its ``dtype``. Any other is named by ``model_file_name``, and
-    then ``dtype: 'fp32'``, whose suffix is empty, keeps Transformers.js from appending one.
+    then ``dtype: 'fp32'``, whose suffix is empty, keeps Transformers.js from appending one. External
+    data is fetched only when it is asked for.
     """
     path = PurePosixPath(variant.path)
-    options = {"device": "webgpu"}
+    options: dict[str, str | bool] = {"device": "webgpu"}
     standard = {f"{DEFAULT_NAME}{suffix}": dtype for dtype, suffix in SUFFIX_OF_DTYPE.items()}
     if path.stem in standard:
         options["dtype"] = standard[path.stem]
@@ -44,9 +45,18 @@ def options_of(variant: VariantReport) -> dict[str, str]:
     folder = "" if str(path.parent) == "." else str(path.parent)
     if folder != DEFAULT_FOLDER:
         options["subfolder"] = folder
+    if len(variant.output) > 1:
+        options["use_external_data_format"] = True
     return options
 
 
 def _in_javascript(variant: VariantReport) -> str:
-    options = ", ".join(f"{name}: '{value}'" for name, value in options_of(variant).items())
+    options = ", ".join(f"{name}: {_literal(value)}" for name, value in options_of(variant).items())
     return f"{{ {options} }}"
+
+
+def _literal(value: str | bool) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

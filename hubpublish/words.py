@@ -7,7 +7,7 @@ def readable_bytes(count: int) -> str:
     """Bytes in the decimal units that the Hub shows: ``224.0 MB``."""
     size = float(count)
     for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
+        if round(size, 1) < 1000 or unit == "GB":
             return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
     raise AssertionError

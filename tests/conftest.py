@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 # huggingface_hub reads its environment at import, so this comes first.
 _HF_HOME = tempfile.mkdtemp(prefix="hubpublish-tests-hf-")
@@ -33,6 +34,9 @@ from huggingface_hub import HfApi  # noqa: E402
 
 from hubpublish.localhub import LocalHub  # noqa: E402
 
+if TYPE_CHECKING:
+    from tests.publication import Publication
+
 ALICE, ALICE_READ, BOB = "hf_alice_write", "hf_alice_read", "hf_bob_write"
 
 
@@ -48,3 +52,11 @@ def hub(tmp_path: Path) -> Iterator[LocalHub]:
 def api(hub: LocalHub) -> HfApi:
     """The unmodified client on that Hub, as alice, who may write."""
     return HfApi(endpoint=hub.endpoint, token=ALICE)
+
+
+@pytest.fixture
+def publication(hub: LocalHub, api: HfApi, tmp_path: Path) -> Publication:
+    """A small source repo to come, and a recipe for it."""
+    from tests.publication import Publication
+
+    return Publication(hub, api, tmp_path)

@@ -7,10 +7,17 @@ from typing import Annotated
 
 import typer
 
+from hubpublish.cli.options import examples
+
 app = typer.Typer()
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "hubpublish hub --port 8080",
+        "HF_ENDPOINT=http://127.0.0.1:8080 HF_TOKEN=hf_alice_write hubpublish run configs/birefnet_lite.yaml",
+    )
+)
 def hub(
     root: Annotated[Path, typer.Option(help="Folder with the repos; made if missing.")] = Path("out/hub"),
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
@@ -19,29 +26,24 @@ def hub(
 
     It speaks enough of the Hub's API for an unmodified huggingface_hub client to create, read, commit,
     open pull requests and tag. Its tokens are for tests, and it listens on 127.0.0.1 only.
-
-    Examples
-        hubpublish hub --port 8080
-
-        HF_ENDPOINT=http://127.0.0.1:8080 HF_TOKEN=hf_alice_write hubpublish run configs/birefnet_lite.yaml
     """
     from hubpublish.localhub import serve
 
     serve(root, port)
 
 
-@app.command()
+@app.command(epilog=examples("hubpublish demo", "hubpublish demo --out /tmp/demo"))
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for what the demo leaves; made anew.")] = Path("demo"),
     recipe: Annotated[Path, typer.Option(help="The recipe to run.")] = Path("configs/birefnet_lite.yaml"),
 ) -> None:
-    """Run the whole of it on a Hub on this machine, with a model that it builds.
+    """Run a recipe on a Hub on this machine, for real.
 
     Seeds a local Hub with a small model of BiRefNet's structure and random weights, runs the recipe
     against it for real, and leaves the published repo as a plain folder.
     """
-    from hubpublish.cli.output import console, note
+    from hubpublish.cli.output import emit, note
     from hubpublish.demo.run import run_demo
 
     for line in run_demo(out, recipe, note):
-        console.print(line, markup=False)
+        emit(line)

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import traceback
-from pathlib import Path
+from typing import Annotated
 
-import click
 import typer
 
+from hubpublish import __version__
 from hubpublish.cli import hub, models, recipes
-from hubpublish.cli.output import emit_error, note
+from hubpublish.cli.options import examples
+from hubpublish.cli.output import emit_error, emit_json, note
 from hubpublish.errors import HubpublishError, UsageError
 
 app = typer.Typer(
     name="hubpublish",
-    help="Rewrite an ONNX model from the Hub so that it runs on WebGPU, prove it, publish it.",
-    no_args_is_help=True,
     add_completion=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode=None,  # plain text keeps the examples as they are written, on a screen and in a pipe
     pretty_exceptions_enable=False,
 )
 for group in (recipes.app, models.app, hub.app):
@@ -29,9 +29,24 @@ INTERRUPTED = 130
 INTERNAL = 1
 
 
-@app.callback()
-def root() -> None:
+@app.callback(
+    invoke_without_command=True,
+    epilog=examples(
+        "hubpublish new onnx-community/BiRefNet_lite-ONNX > recipe.yaml",
+        "hubpublish run recipe.yaml --dry-run",
+        "hubpublish rewrite model.onnx out.onnx --device webgpu-min",
+    ),
+)
+def root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
     """Rewrite an ONNX model from the Hub so that it runs on WebGPU, prove it, publish it."""
+    if version:
+        typer.echo(f"hubpublish {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 def main() -> None:
@@ -43,25 +58,34 @@ def run(arguments: list[str]) -> int:
     """Run a command with these arguments; returns its exit code."""
     as_json = "--json" in arguments
     try:
-        code = app(arguments, standalone_mode=False)
-        return code if isinstance(code, int) else 0
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.ctx.get_help() if error.ctx else "")
-        return UsageError.exit_code
-    except click.ClickException as error:
+        code = app(arguments, prog_name="hubpublish", standalone_mode=False)
+        sys.stdout.flush()
+    except typer.TyperException as error:
         return emit_error(_usage(error), as_json=as_json)
     except HubpublishError as error:
         return emit_error(error, as_json=as_json)
-    except (KeyboardInterrupt, click.Abort):
-        note("interrupted; nothing half done is visible, and the command can be run again")
-        return INTERRUPTED
+    except (KeyboardInterrupt, typer.Abort):
+        return _interrupted(as_json=as_json)
     except BrokenPipeError:
+        # Whoever read has enough; python would complain about the rest when it flushes at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return INTERNAL
     except Exception as error:
         return emit_error(_internal(error), as_json=as_json)
+    if code == INTERRUPTED:  # what typer makes of Ctrl-C
+        return _interrupted(as_json=as_json)
+    return code if isinstance(code, int) else 0
 
 
-def _usage(error: click.ClickException) -> UsageError:
+def _interrupted(*, as_json: bool) -> int:
+    message = "interrupted; nothing is half published, and the command can be run again"
+    if as_json:
+        emit_json({"error": {"kind": "interrupted", "message": message, "exit_code": INTERRUPTED}})
+    note(message)
+    return INTERRUPTED
+
+
+def _usage(error: typer.TyperException) -> UsageError:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "hubpublish"
     return UsageError(error.format_message().rstrip("."), hint=f"see {command} --help")
@@ -70,10 +94,12 @@ def _usage(error: click.ClickException) -> UsageError:
 def _internal(error: Exception) -> HubpublishError:
     from hubpublish.hub.redact import redact
 
-    with tempfile.NamedTemporaryFile("w", prefix="hubpublish-", suffix=".log", delete=False) as log:
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="hubpublish-", suffix=".log", delete=False, encoding="utf-8"
+    ) as log:
         log.write(redact("".join(traceback.format_exception(error))))
     return HubpublishError(
         f"internal error: {type(error).__name__}: {redact(' '.join(str(error).split()))[:200]}",
-        where=str(Path(log.name)),
-        hint="this is a fault of hubpublish; report it with that log",
+        hint=f"this is a fault of hubpublish; report it with the log, {log.name}",
+        details={"log": log.name},
     )

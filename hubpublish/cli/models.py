@@ -7,20 +7,26 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
-from hubpublish.cli.options import Device, Json, ModelFile, cache_folder
-from hubpublish.cli.output import console, emit_json, note
+from hubpublish.cli.options import Device, Json, ModelFile, cache_folder, examples
+from hubpublish.cli.output import emit, emit_json, emit_table, note
 
 app = typer.Typer()
 
-WIDEST_SHOWN = 10  # rows of the table of widest nodes
+SHOWN = 10  # so many nodes of a kind are listed
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "hubpublish rewrite model.onnx out.onnx --device webgpu-min",
+        "hubpublish rewrite model.onnx out.onnx --pass concat_tree:max_inputs=4 --pass sum_to_add",
+    )
+)
 def rewrite(
     source: ModelFile,
-    target: Annotated[Path, typer.Argument(help="Where to write the result.", show_default=False)],
+    target: Annotated[
+        Path, typer.Argument(metavar="OUT", help="Where to write the result.", show_default=False)
+    ],
     passes: Annotated[
         list[str] | None,
         typer.Option("--pass", help="NAME[:key=value,...]; repeat for several. Default: every exact pass."),
@@ -36,11 +42,6 @@ def rewrite(
 
     The result is written atomically, also when every node was left alone. External data stays
     external, in a file beside it. Nothing is verified: see `hubpublish verify`.
-
-    Examples
-        hubpublish rewrite model.onnx out.onnx --device webgpu-min
-
-        hubpublish rewrite model.onnx out.onnx --pass concat_tree:max_inputs=4 --pass sum_to_add
     """
     from hubpublish import single
 
@@ -48,24 +49,24 @@ def rewrite(
     if report is not None:
         single.write_report(done, report)
     for outcome in done.outcomes:
-        line = f"{outcome.name}: {len(outcome.rewritten):,} rewritten, {len(outcome.skipped):,} left alone"
-        console.print(line, markup=False)
-        for skipped in outcome.skipped[:WIDEST_SHOWN]:
-            console.print(
-                f"  left alone: {skipped.op} {skipped.node} in {skipped.scope}: {skipped.reason}",
-                markup=False,
-            )
-    console.print(
-        f"Wrote {done.saved.path}" + (f" and {done.saved.data}" if done.saved.data else ""), markup=False
+        emit(f"{outcome.name}: {len(outcome.rewritten):,} rewritten, {len(outcome.skipped):,} left alone")
+        for skipped in outcome.skipped[:SHOWN]:
+            emit(f"  left alone: {skipped.op} {skipped.node} in {skipped.scope}: {skipped.reason}")
+        if len(outcome.skipped) > SHOWN:
+            emit(f"  and {len(outcome.skipped) - SHOWN:,} more; --report has them all")
+    emit(f"Wrote {done.saved.path}" + (f" and {done.saved.data}" if done.saved.data else ""))
+
+
+@app.command(
+    epilog=examples(
+        "hubpublish inspect model.onnx --device webgpu-min",
     )
-
-
-@app.command()
+)
 def inspect(model: ModelFile, device: Device = "webgpu-min", as_json: Json = False) -> None:
-    """Count a model's operators, and its nodes' storage buffers against a device.
+    """Count a model's operators and storage buffers.
 
-    Examples
-        hubpublish inspect model.onnx --device webgpu-min
+    Says for the widest nodes how many storage buffers they bind in a shader, what the device grants,
+    and which pass narrows them. Operators that run without a shader bind none and are not listed.
     """
     from hubpublish import single
 
@@ -77,10 +78,17 @@ def inspect(model: ModelFile, device: Device = "webgpu-min", as_json: Json = Fal
     _show_fit(found)
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "hubpublish verify model.onnx out.onnx",
+        "hubpublish verify model.onnx out.onnx --shape input=1,3,256,256 --value rate=16000",
+    )
+)
 def verify(
     original: ModelFile,
-    rewritten: Annotated[Path, typer.Argument(help="The rewritten ONNX file.", show_default=False)],
+    rewritten: Annotated[
+        Path, typer.Argument(metavar="REWRITTEN", help="The rewritten ONNX file.", show_default=False)
+    ],
     gate: Annotated[
         str, typer.Option(help="exact, exact_unoptimized, or bounds such as max_abs=1e-3,mean_abs=1e-5.")
     ] = "exact",
@@ -99,11 +107,6 @@ def verify(
     Each model runs in a process of its own, with optimizations disabled and at the default level.
     Undecided is not passed: if the original crashes, or its outputs do not depend on its inputs, the
     exit code is 5.
-
-    Examples
-        hubpublish verify model.onnx out.onnx
-
-        hubpublish verify model.onnx out.onnx --shape input=1,3,256,256 --value rate=16000
     """
     from hubpublish import single
 
@@ -121,10 +124,12 @@ def verify(
     if as_json:
         emit_json({"verification": result.model_dump(mode="json")})
     else:
-        console.print(f"Passed: {single.in_words(result)}", markup=False)
+        emit(f"Passed: {single.in_words(result)}")
+        for each in result.notes:
+            emit(each)
 
 
-@app.command()
+@app.command(epilog=examples("hubpublish passes", "hubpublish passes --json"))
 def passes(as_json: Json = False) -> None:
     """List the passes, with what each is for and its options."""
     from hubpublish.passes import PASSES
@@ -134,35 +139,42 @@ def passes(as_json: Json = False) -> None:
         return
     for each in PASSES.values():
         entry = _pass_entry(each)
-        console.print(f"[bold]{entry['name']}[/bold] ({'exact' if entry['exact'] else 'approximate'})")
+        emit(f"{entry['name']} ({'exact' if entry['exact'] else 'approximate'})", style="bold")
         for name, option in entry["options"].items():
-            console.print(f"  {name} = {option['default']}: {option['description']}", markup=False)
-        console.print(entry["documentation"] + "\n", markup=False)
+            emit(f"  {name} = {option['default']}: {option['description']}")
+        for line in entry["documentation"].splitlines():
+            emit(f"  {line}" if line else "")
+        emit()
 
 
-@app.command()
+@app.command(epilog=examples("hubpublish devices", "hubpublish devices --json"))
 def devices(as_json: Json = False) -> None:
-    """List the device profiles and their limits."""
+    """List the device profiles and their limits.
+
+    Storage buffers that one shader can bind, the largest binding and the largest buffer, and whether
+    shaders can compute in half precision (shader-f16).
+    """
     from hubpublish.devices import PROFILES
 
     if as_json:
         emit_json({"devices": [profile.model_dump() for profile in PROFILES.values()]})
         return
-    table = Table(
-        "profile", "storage buffers", "largest binding", "largest buffer", "shader-f16", "what it is"
-    )
     from hubpublish.words import readable_bytes
 
-    for profile in PROFILES.values():
-        table.add_row(
-            profile.name,
-            str(profile.storage_buffers),
-            readable_bytes(profile.max_binding_bytes),
-            readable_bytes(profile.max_buffer_bytes),
-            "yes" if profile.shader_f16 else "no",
-            profile.summary,
-        )
-    console.print(table)
+    emit_table(
+        ["profile", "storage buffers", "binding", "buffer", "f16", "what it is"],
+        [
+            [
+                profile.name,
+                str(profile.storage_buffers),
+                readable_bytes(profile.max_binding_bytes),
+                readable_bytes(profile.max_buffer_bytes),
+                "yes" if profile.shader_f16 else "no",
+                profile.summary,
+            ]
+            for profile in PROFILES.values()
+        ],
+    )
 
 
 def _pass_entry(each: Any) -> dict[str, Any]:
@@ -181,32 +193,32 @@ def _pass_entry(each: Any) -> dict[str, Any]:
 
 
 def _show_operators(found: Any) -> None:
-    table = Table(
-        "operator", "count", title=f"{found.statistics.nodes:,} nodes, opset {found.statistics.opset}"
-    )
-    table.columns[1].justify = "right"
-    for op, count in found.statistics.ops.items():
-        table.add_row(op, f"{count:,}")
-    console.print(table)
+    statistics = found.statistics
+    emit(f"{statistics.nodes:,} nodes, opset {statistics.opset}", style="bold")
+    emit_table(["count", "operator"], [[f"{count:,}", op] for op, count in statistics.ops.items()])
 
 
 def _show_fit(found: Any) -> None:
+    from hubpublish.words import plural
+
     fit = found.fit
-    table = Table(
-        "storage buffers",
-        "operator",
-        "node",
-        "scope",
-        "narrowed by",
-        title=f"Widest nodes ({fit.profile} grants {fit.limit})",
+    emit()
+    emit(f"Widest nodes; {fit.profile} grants {fit.limit} storage buffers", style="bold")
+    emit_table(
+        ["buffers", "operator", "narrowed by", "node"],
+        [
+            [
+                str(width.slots),
+                width.op,
+                width.narrowed_by or "-",
+                width.node if width.scope == "main" else f"{width.node} in {width.scope}",
+            ]
+            for width in found.widest[:SHOWN]
+        ],
     )
-    for width in found.widest[:WIDEST_SHOWN]:
-        table.add_row(str(width.slots), width.op, width.node, width.scope, width.narrowed_by or "no pass")
-    console.print(table)
-    over = len(fit.too_wide) + len(fit.cannot_run)
+    emit()
+    narrow, over = len(fit.too_wide), len(fit.too_wide) + len(fit.cannot_run)
     if over:
-        console.print(
-            f"{over:,} nodes bind more than {fit.limit}; {len(fit.too_wide):,} of them can be narrowed."
-        )
+        emit(f"Do not fit {fit.profile}: {plural(over, 'node')}; passes can narrow {narrow:,}.")
     else:
-        console.print(f"Every node fits {fit.profile}.")
+        emit(f"Every node fits {fit.profile}.")

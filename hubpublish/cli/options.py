@@ -14,7 +14,12 @@ Endpoint = Annotated[
     typer.Option("--endpoint", help="Base URL of the Hub. Default: HF_ENDPOINT, or the public Hub."),
 ]
 Device = Annotated[str, typer.Option("--device", help="Device profile; see `hubpublish devices`.")]
-ModelFile = Annotated[Path, typer.Argument(help="An ONNX file.", show_default=False)]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file.", show_default=False)]
+
+
+def examples(*lines: str) -> str:
+    """Command lines for the end of a command's help, each on a line of its own."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)  # \b: keep the lines as they are
 
 
 def cache_folder() -> Path:

@@ -4,33 +4,65 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
 
 from hubpublish.errors import HubpublishError
-
-console = Console(highlight=False, soft_wrap=True)
-stderr = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def emit_json(document: Mapping[str, Any]) -> None:
     """Print one JSON document; with ``--json`` nothing else goes to stdout."""
-    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    sys.stdout.write(json.dumps(document, indent=2) + "\n")
+
+
+def emit(line: str = "", style: str = "") -> None:
+    """Print a line of a result, as it is: names may look like markup, and are never broken up."""
+    _console().print(Text(line, style=style), soft_wrap=True)
+
+
+def emit_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table whose last column may be long: folded on a screen, and whole in a pipe."""
+    console = _console()
+    if not console.is_terminal:
+        widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
+        for row in (header, *rows):
+            emit("  ".join(map(str.ljust, row, widths)).rstrip())
+        return
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for title in header[:-1]:
+        table.add_column(title, no_wrap=True)
+    table.add_column(header[-1], overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console.print(table)
 
 
 def note(line: str) -> None:
     """Print a line of progress."""
-    stderr.print(f"[dim]{escape(line)}[/dim]")
+    _stderr().print(Text(line, style="dim"), soft_wrap=True)
 
 
 def emit_error(error: HubpublishError, *, as_json: bool) -> int:
     """Print an error: what and where, then what to do. Returns the exit code."""
     if as_json:
         emit_json({"error": error.to_dict()})
-    stderr.print(f"[bold red]error:[/bold red] {escape(str(error))}")
+    _stderr().print(Text.assemble(("error: ", "bold red"), str(error)), soft_wrap=True)
     if error.hint:
-        stderr.print(f"       {escape(error.hint)}")
+        _stderr().print(Text(f"       {error.hint}"), soft_wrap=True)
     return error.exit_code
+
+
+# Made anew each time: whoever calls a command from a program may have replaced the streams.
+
+
+def _console() -> Console:
+    return Console(highlight=False)
+
+
+def _stderr() -> Console:
+    return Console(stderr=True, highlight=False)

@@ -8,17 +8,25 @@ from typing import Annotated, Any
 
 import typer
 
-from hubpublish.cli.options import Endpoint, Json, cache_folder
-from hubpublish.cli.output import console, emit_json, note
+from hubpublish.cli.options import Endpoint, Json, cache_folder, examples
+from hubpublish.cli.output import emit, emit_json, note
 
 app = typer.Typer()
 
 RecipeFile = Annotated[
-    Path, typer.Argument(help="A recipe, such as configs/birefnet_lite.yaml.", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="RECIPE", help="A recipe, such as configs/birefnet_lite.yaml.", show_default=False
+    ),
 ]
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "hubpublish run configs/birefnet_lite.yaml --dry-run",
+        "hubpublish run configs/birefnet_lite.yaml --as-pr",
+    )
+)
 def run(
     recipe: RecipeFile,
     dry_run: Annotated[
@@ -46,11 +54,6 @@ def run(
     Fetches the source and checks its SHA-256, rewrites each variant, proves on the CPU that it
     computes the same, and publishes everything in one commit. Does nothing if the target already
     holds the result.
-
-    Examples
-        hubpublish run configs/birefnet_lite.yaml --dry-run
-
-        hubpublish run configs/birefnet_lite.yaml --as-pr
     """
     from hubpublish import pipeline
     from hubpublish import recipe as recipes
@@ -72,10 +75,17 @@ def run(
         show_result(result)
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "hubpublish new onnx-community/BiRefNet_lite-ONNX > configs/birefnet_lite.yaml",
+    )
+)
 def new(
     source: Annotated[
-        str, typer.Argument(help="A repo with ONNX files on the Hub, owner/name.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="A repo with ONNX files on the Hub, owner/name.", show_default=False
+        ),
     ],
     target: Annotated[
         str | None, typer.Option(help="Repo to publish to. Default: ${HUBPUBLISH_NAMESPACE}/NAME-webgpu.")
@@ -86,25 +96,27 @@ def new(
 
     Lists the repo's ONNX variants and takes their SHA-256 from the Hub; no model is downloaded.
     What it cannot know is left as a comment, and named on stderr.
-
-    Examples
-        hubpublish new onnx-community/BiRefNet_lite-ONNX > configs/birefnet_lite.yaml
     """
     from hubpublish import hub
-    from hubpublish.new import new_recipe
+    from hubpublish.new import draft
 
-    typer.echo(new_recipe(hub.connect(endpoint, None), source, target), nl=False)
+    made = draft(hub.connect(endpoint, None), source, target)
+    typer.echo(made.text, nl=False)
+    for question in made.open:
+        note(f"to fill in: {question}")
 
 
 def show_result(result: Any) -> None:
     """Print how a run ended, for people."""
     words = {
         "nothing_to_do": f"Nothing to do: {result.target} already holds this result.",
-        "dry_run": f"Dry run, nothing was changed: read {result.out}/preview.md, look into {result.out}/staged",
+        "dry_run": "Dry run: nothing was published. Look at\n"
+        f"  {result.out}/preview.md        what publishing would change\n"
+        f"  {result.out}/staged/README.md  the model card",
         "published": f"Published: {result.url} at commit {result.commit}",
         "pull_request": f"Pull request: {result.url}",
     }
-    console.print(words[result.status], markup=False)
+    emit(words[result.status])
 
 
 def _as_json(result: Any) -> dict[str, Any]:

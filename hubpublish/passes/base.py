@@ -95,6 +95,7 @@ class RewritePass(ir.passes.InPlacePass, Generic[OptionsT]):
     exact: ClassVar[bool]
     op_types: ClassVar[frozenset[str]]
     narrows: ClassVar[bool] = False  # whether it makes nodes of its op types bind fewer tensors
+    summary: ClassVar[str]  # what it does, in a clause; may use the names of its options
     failure: ClassVar[str] = ""  # what the runtime does without it; may use {slots} and {limit}
     Options: ClassVar[type[PassOptions]] = PassOptions
 

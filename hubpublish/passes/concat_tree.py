@@ -33,8 +33,9 @@ class ConcatTree(RewritePass[ConcatTreeOptions]):
 
     name = "concat_tree"
     exact = True
+    summary = "a Concat of many inputs becomes a tree of Concats with at most {max_inputs} inputs"
     failure = (
-        "A Concat here takes {slots} storage buffers of {limit}. ONNX Runtime Web up to 1.22 cannot run "
+        "A Concat binds {slots} storage buffers. ONNX Runtime Web up to 1.22 cannot run "
         "a Concat that binds more than the device grants; newer releases split it up themselves."
     )
     narrows = True

@@ -9,10 +9,10 @@ import onnx_ir as ir
 
 from hubpublish.model.constants import behind_identities
 from hubpublish.passes.base import Skip
-from hubpublish.passes.certain_shapes import Dims
-from hubpublish.passes.index_bounds import Bounds, IndexBounds
-from hubpublish.passes.proofs import Proofs
-from hubpublish.passes.string_free import StringFree
+from hubpublish.passes.proofs.bounds import Bounds, IndexBounds
+from hubpublish.passes.proofs.facts import Proofs
+from hubpublish.passes.proofs.shapes import Dims
+from hubpublish.passes.proofs.strings import StringFree
 from hubpublish.passes.validity import why_not_valid
 
 BATCH_DIMS = 2

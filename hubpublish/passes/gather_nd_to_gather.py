@@ -35,6 +35,7 @@ class GatherNdToGather(RewritePass[PassOptions]):
 
     name = "gather_nd_to_gather"
     exact = True
+    summary = "GatherND by clamped pairs of indices becomes Gather on flattened data"
     failure = (
         "`GatherND` with `batch_dims=2` on data of five axes has no WebGPU kernel that works before ONNX "
         "Runtime 1.24: it fails with a shader error, or runs on the CPU, and the largest tensors are copied."

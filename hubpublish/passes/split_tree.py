@@ -22,7 +22,7 @@ from pydantic import Field
 from hubpublish.model import FreshNames, Scope
 from hubpublish.model.scopes import always_given
 from hubpublish.passes.base import NodeMaker, PassOptions, PassOutcome, Replacement, RewritePass, Skip
-from hubpublish.passes.proofs import Proofs
+from hubpublish.passes.proofs.facts import Proofs
 from hubpublish.passes.split_sizes import Sizes, find_sizes
 from hubpublish.passes.trees import Tree, leaves
 
@@ -38,8 +38,9 @@ class SplitTree(RewritePass[SplitTreeOptions]):
 
     name = "split_tree"
     exact = True
+    summary = "a Split into many outputs becomes a tree of Splits with at most {max_outputs} outputs"
     failure = (
-        "A Split here takes {slots} storage buffers of {limit}, and ONNX Runtime stops with "
+        "A Split binds {slots} storage buffers, and ONNX Runtime stops with "
         "`Too many storage buffers in shader. Current: {slots}, Max is {limit}`."
     )
     narrows = True

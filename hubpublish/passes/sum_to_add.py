@@ -18,7 +18,7 @@ import onnx_ir as ir
 
 from hubpublish.model import FreshNames, Scope
 from hubpublish.passes.base import NodeMaker, PassOptions, PassOutcome, Replacement, RewritePass, Skip
-from hubpublish.passes.proofs import Proofs
+from hubpublish.passes.proofs.facts import Proofs
 
 SUM_BROADCASTS = 8  # opset; the shapes had to be equal before, and the runtime fails if they are not
 
@@ -28,6 +28,7 @@ class SumToAdd(RewritePass[PassOptions]):
 
     name = "sum_to_add"
     exact = True
+    summary = "Sum becomes a chain of Add from the left, or Identity"
     failure = (
         "`Sum` has no WebGPU kernel in ONNX Runtime: it runs on the CPU, and each of its inputs is copied "
         "from the GPU and its output back."

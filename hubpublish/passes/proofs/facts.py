@@ -14,7 +14,7 @@ import onnx_ir as ir
 from hubpublish.model import scopes
 from hubpublish.model.constants import constant_tensor_of
 from hubpublish.passes.base import why_not_onnx
-from hubpublish.passes.certain_shapes import MOST_VALUES, NOTHING, Certain, infer, of_tensor
+from hubpublish.passes.proofs.shapes import MOST_VALUES, NOTHING, Certain, infer, of_tensor
 
 
 class Proofs:

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
 
-from hubpublish.passes.certain_shapes import EVALUATED, INFERRED, Certain
-from hubpublish.passes.proofs import Proofs
+from hubpublish.passes.proofs.facts import Proofs
+from hubpublish.passes.proofs.shapes import EVALUATED, INFERRED, Certain
 from tests.models.build import Failure, parse, random_feeds, run
 
 UNARY = """

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from hubpublish.passes.proofs import Proofs
+from hubpublish.passes.proofs.facts import Proofs
 
 #: Every element of their outputs is an element of their first input.
 MOVES: Final = frozenset(

@@ -11,7 +11,7 @@ import onnx
 import onnx_ir as ir
 
 from hubpublish.model import scopes
-from hubpublish.passes.proofs import Proofs
+from hubpublish.passes.proofs.facts import Proofs
 
 STRINGS = "tensor(string)"
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hubpublish.passes.index_bounds import Bounds, IndexBounds
-from hubpublish.passes.proofs import Proofs
+from hubpublish.passes.proofs.bounds import Bounds, IndexBounds
+from hubpublish.passes.proofs.facts import Proofs
 from tests.models.build import Failure, parse, run
 
 OPEN = Bounds()

@@ -1,0 +1,296 @@
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import jinja2
+import jinja2.nodes
+import pytest
+import yaml
+from huggingface_hub import HfApi, ModelCard
+
+from hubpublish.card import failures, merged, render, replaced, verdict, verified, widest
+from hubpublish.hub import validate_card
+from hubpublish.markdown import cell, render_template, template_folder
+from hubpublish.publish import Plan, TargetState
+from hubpublish.report import Report
+from tests.publication import TARGET
+from tests.reports import COMMIT, card_spec, distance, report_of, variant_report, verification
+
+NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+
+UNNAMED = """<ir_version: 8, opset_import: ["": 13]>
+g (float[18] x, int64[9] sizes) => (float[18] y)
+<int64[9] sizes = {2, 2, 2, 2, 2, 2, 2, 2, 2}>
+{
+  p0, p1, p2, p3, p4, p5, p6, p7, p8 = Split <axis = 0> (x, sizes)
+  y = Concat <axis = 0> (p8, p7, p6, p5, p4, p3, p2, p1, p0)
+}"""
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    return report_of()
+
+
+@pytest.fixture(scope="module")
+def card(report: Report) -> str:
+    return render(report, card_spec())
+
+
+def metadata(card: str) -> dict[str, Any]:
+    """The block as the Hub's client reads it."""
+    return {name: value for name, value in vars(ModelCard(card).data).items() if value is not None}
+
+
+def tables(text: str) -> list[list[list[str]]]:
+    """Every table as rows of cells; the header is the first row."""
+    found: list[list[list[str]]] = []
+    for line in text.splitlines():
+        if line.startswith("|"):
+            cells = [each.strip() for each in re.split(r"(?<!\\)\|", line)[1:-1]]
+            if not all(set(each) <= {"-"} for each in cells):
+                found[-1].append(cells)
+        elif not found or found[-1]:
+            found.append([])
+    return [table for table in found if table]
+
+
+def table(text: str, first: str) -> list[list[str]]:
+    return next(each for each in tables(text) if each[0][0] == first)
+
+
+class TestTemplates:
+    @pytest.mark.parametrize("name", ["model_card.md.j2", "preview.md.j2"])
+    def test_hold_no_number(self, name: str) -> None:
+        source = (template_folder() / name).read_text("utf-8")
+        tree = jinja2.Environment().parse(source)
+        texts = [each.data for each in tree.find_all(jinja2.nodes.TemplateData)]
+        named = re.compile(r"SHA-256|`shader-f16`")  # names, not figures
+        assert not [text for text in texts if re.search(r"\d", named.sub("", text))]
+
+    def test_take_no_missing_value(self) -> None:
+        with pytest.raises(jinja2.UndefinedError):
+            render_template("model_card.md.j2", metadata="")
+        # Also where it is only asked for, and would pass for "no".
+        state = TargetState(TARGET, "main", False, None)
+        given = {"report": report_of(), "plan": Plan(state, (), (), ()), "operators": [], "verdict": verdict}
+        with pytest.raises(jinja2.UndefinedError, match="card_diff"):
+            render_template("preview.md.j2", fence="", **given)
+
+    def test_are_short_lines_of_markdown(self, card: str) -> None:
+        assert card.endswith("\n")
+        assert not card.endswith("\n\n")
+        assert "\n\n\n" not in card
+        assert not re.search(r"[ \t]$", card, re.MULTILINE)
+        assert "{{" not in card
+        assert "None" not in card
+
+
+class TestMetadata:
+    def test_is_what_the_recipe_says(self, card: str) -> None:
+        data = metadata(card)
+        assert data == {
+            "license": "mit",
+            "library_name": "transformers.js",
+            "pipeline_tag": "image-segmentation",
+            "tags": ["webgpu"],
+            "base_model": ["acme/small"],
+        }
+
+    def test_is_valid_on_the_hub(self, api: HfApi, card: str) -> None:
+        assert validate_card(api, card) == []
+
+    def test_survives_what_yaml_would_read_otherwise(self, report: Report) -> None:
+        spec = card_spec(tags=["no", "1.0", "a: b", "- c", "# d", "ü", "'e'"])
+        assert metadata(render(report, spec))["tags"] == ["no", "1.0", "a: b", "- c", "# d", "ü", "'e'"]
+
+    def test_names_no_task_that_there_is_not(self, report: Report) -> None:
+        text = render(report, card_spec(pipeline_tag=None, tags=[]))
+        assert "pipeline_tag" not in yaml.safe_load(text.split("---")[1])
+
+
+class TestNumbers:
+    def test_in_tables_are_the_reports(self, report: Report, card: str) -> None:
+        variant = report.variants[0]
+        size = f"{variant.output[0].size / 1000:.1f} kB"
+        assert table(card, "File")[1][1:] == ["fp32", size, "7 storage buffers per shader"]
+        rows = [[row[1], row[3], row[4]] for row in table(card, "Files")[1:]]
+        assert rows == [
+            ["`concat_tree`", "1 Concat", "3 Concat"],
+            ["`split_tree`", "1 Split", "3 Constant, 3 Split"],
+            ["`sum_to_add`", "1 Sum", "2 Add"],
+        ]
+        widest = [each for each in tables(card) if each[0][1] == "Operator"]
+        assert widest[0][1:] == [
+            ["`onnx/model.onnx`", "Concat", "10", "7"],
+            ["`onnx/model.onnx`", "Split", "10", "6"],
+        ]
+        compared = [each for each in tables(card) if "Optimizations" in each[0]]
+        assert [row[1:] for row in compared[0][1:]] == [
+            ["disabled", "1", "1,500", "0", "0"],
+            ["default", "1", "1,500", "0", "0"],
+        ]
+        assert f"has {variant.before.nodes} nodes before and {variant.after.nodes} nodes after" in card
+
+    def test_of_any_other_kind_are_the_reports_too(self, report: Report, card: str) -> None:
+        known = set(NUMBER.findall(report.to_json() + json.dumps(report.to_json())))
+        known |= {str(len(report.variants)), "256"}
+        for variant in report.variants:
+            known |= {f"{record.size / 1000:.1f}" for record in (*variant.source, *variant.output)}
+            counts = [len(each.rewritten) for each in variant.passes]
+            counts += [sum(node.into.get(op, 0) for node in each.rewritten) for each in variant.passes
+                       for op in ("Concat", "Split", "Constant", "Add")]  # fmt: skip
+            known |= {f"{count:,}" for count in counts}
+            known |= {f"{variant.before.nodes:,}", f"{variant.after.nodes:,}", "1,500"}
+            known |= set(NUMBER.findall("".join(failures(report))))
+        assert set(NUMBER.findall(card)) <= known
+
+    def test_differ_from_the_original_are_stated(self) -> None:
+        proof = verification(
+            held="exact_unoptimized",
+            gate="exact_unoptimized",
+            default=distance(7, 2.5e-7),
+            own=distance(9, 3e-6),
+        )
+        variant = variant_report(proof=proof)
+        assert [(row.level, row.differing, row.max_abs) for row in verified(variant)] == [
+            ("disabled", 0, 0.0),
+            ("default", 7, 2.5e-7),
+        ]
+        assert "differ by 2.5e-07 at most" in verdict(variant)
+        assert "up to 3e-06" in verdict(variant)
+        card = render(report_of(variant), card_spec())
+        assert "| default | 1 | 1,500 | 7 | 2.5e-07 |" in card
+        assert "give the same bits" not in card
+
+    def test_of_a_tolerance_are_the_measured_ones(self) -> None:
+        proof = verification(
+            held="tolerance", gate={"max_abs": 0.001, "mean_abs": 0.01}, default=distance(7, 5e-4)
+        )
+        assert verdict(variant_report(proof=proof)) == (
+            "within the tolerance that the recipe sets (max_abs at most 0.001: 0.0005, "
+            "mean_abs at most 0.01: 0.00025); not the same bits."
+        )
+
+
+class TestRows:
+    def test_that_say_the_same_are_one(self) -> None:
+        both = [variant_report(), variant_report("onnx/model_fp16.onnx", "fp16")]
+        rows = merged(row for variant in both for row in replaced(variant))
+        assert [row.file for row in rows] == ["`onnx/model.onnx`, `onnx/model_fp16.onnx`"] * 3
+
+    def test_that_do_not_stay_apart(self) -> None:
+        both = [variant_report(), variant_report("onnx/b.onnx", passes=("concat_tree", "split_tree"))]
+        rows = merged(row for variant in both for row in replaced(variant))
+        assert [row.file for row in rows] == ["`onnx/model.onnx`, `onnx/b.onnx`"] * 2 + ["`onnx/model.onnx`"]
+
+    def test_name_files_of_one_name_by_their_paths(self) -> None:
+        both = [
+            variant_report("onnx/model.onnx"),
+            variant_report("q/model.onnx", passes=("concat_tree", "split_tree")),
+        ]
+        card = render(report_of(*both), card_spec())
+        assert [row[0] for row in table(card, "Files")[1:]][-1] == "`onnx/model.onnx`"
+
+    def test_are_there_for_what_was_left_alone(self) -> None:
+        text = UNNAMED.replace("p0, p1, p2, p3, p4, p5, p6, p7, p8 =", "p0, p1, p2, p3, p4, p5, p6 =")
+        text = text.replace(
+            "int64[9] sizes = {2, 2, 2, 2, 2, 2, 2, 2, 2}", "int64[7] sizes = {2, 2, 2, 3, 3, 3, 3}"
+        )
+        text = text.replace("int64[9] sizes)", "int64[7] sizes)").replace("(p8, p7, p6", "(p6")
+        variant = variant_report(text=text)
+        (row,) = [row for row in replaced(variant) if row.name == "split_tree"]
+        assert row.rewritten == ""
+        assert row.skipped.startswith("1: its sizes are an initializer that a caller may override")
+        assert list(widest(variant)) == [each for each in widest(variant) if each.op == "Concat"]
+
+    def test_are_absent_where_nothing_was_found(self) -> None:
+        text = '<ir_version: 8, opset_import: ["": 13]> g (float[4] x) => (float[4] y) { y = Tanh (x) }'
+        card = render(report_of(variant_report(text=text)), card_spec())
+        assert "Storage buffers that the widest" not in card
+        assert "## What was replaced" not in card
+        assert "The original holds nothing that these passes rewrite." in card
+
+
+class TestHostileText:
+    TEXTS = ("{{ 7 * 7 }}", "{% for x in y %}", "{# gone #}", "{0.__class__}", "{slots}", "%s $HOME")
+
+    @pytest.mark.parametrize("text", TEXTS)
+    @pytest.mark.parametrize("key", ["title", "summary", "credits", "citation", "inputs", "outputs", "usage"])
+    def test_of_a_recipe_is_taken_as_it_is(self, report: Report, key: str, text: str) -> None:
+        assert text in render(report, card_spec(**{key: text}))
+
+    def test_in_cells_does_not_break_the_table(self) -> None:
+        assert cell("a | b\nc\r\n\td") == "a \\| b c d"
+
+    def test_in_names_of_a_model_is_only_text(self) -> None:
+        variant = variant_report()
+        hostile = "a|b`c\n{{ 7 * 7 }}{0}"
+        outcome = variant.passes[0]
+        skipped = [{"node": hostile, "op": "Concat", "scope": hostile, "reason": f"named {hostile}"}]
+        changed = outcome.model_copy(update={"skipped": tuple(_skipped(skipped))})
+        variant = variant.model_copy(update={"passes": (changed, *variant.passes[1:])})
+        card = render(report_of(variant), card_spec())
+        rows = table(card, "Files")
+        assert {len(row) for row in rows} == {6}
+        assert "{{ 7 * 7 }}{0}" in rows[1][5]
+        assert metadata(card)["license"] == "mit"
+
+    def test_in_paths_keeps_links_and_tables_whole(self) -> None:
+        variant = variant_report("onnx/a|b (1).onnx")
+        card = render(report_of(variant), card_spec())
+        files = table(card, "File")
+        assert {len(row) for row in files} == {4}
+        assert files[1][0] == "[`onnx/a\\|b (1).onnx`](./onnx/a%7Cb%20%281%29.onnx)"
+
+    def test_of_an_operator_keeps_the_list_whole(self) -> None:
+        variant = variant_report()
+        width = variant.fit.widest_by_op[0].model_copy(
+            update={"op": "com.microsoft::Odd|\nOp", "slots": 12, "narrowed_by": None}
+        )
+        fit = variant.fit.model_copy(update={"cannot_run": (width,)})
+        card = render(report_of(variant.model_copy(update={"fit": fit})), card_spec())
+        assert "- com.microsoft::Odd\\| Op: 12 storage buffers" in card
+
+
+class TestText:
+    def test_says_where_it_comes_from_and_how_to_repeat_it(self, card: str) -> None:
+        assert f"[acme/small](https://huggingface.co/acme/small) at commit `{COMMIT}`" in card
+        assert f"hf download {TARGET} recipe.yaml" in card
+        assert "hubpublish run recipe.yaml --dry-run" in card
+        assert "hubpublish 9.8.7, onnxruntime 1.99.0" in card
+
+    def test_quotes_the_runtime_on_why_the_original_fails(self, card: str) -> None:
+        assert "Too many storage buffers in shader. Current: 10, Max is 8" in card
+
+    def test_of_a_recipe_has_its_place(self, report: Report) -> None:
+        spec: dict[str, Any] = {
+            "title": "A title",
+            "summary": "What it does.\n",
+            "inputs": "`x`: noise.\n",
+            "outputs": "`y`: noise too.\n",
+            "credits": "By [acme](https://huggingface.co/acme).\n",
+            "citation": "@article{a,\n  title = {B}\n}\n",
+            "license": "apache-2.0",
+            "license_differs_because": "The author said so.\n",
+            "usage": "Load it.\n",
+        }
+        card = render(report, card_spec(**spec))
+        headings = [line for line in card.splitlines() if re.match("#+ ", line)]
+        assert headings == [
+            "# A title",
+            *("## Usage", "## Files", "## Why the original fails", "## What was replaced", "## Verification"),
+            *("## Provenance", "## Credits and license", "### Citation"),
+        ]
+        assert "License: `apache-2.0`; the source's card says `mit`.\nThe author said so." in card
+        assert "```bibtex\n@article{a,\n  title = {B}\n}\n```" in card
+        assert "## Usage\n\nLoad it.\n\n## Files" in card
+
+
+def _skipped(data: list[dict[str, str]]) -> Iterator[Any]:
+    from hubpublish.passes import Skipped
+
+    yield from (Skipped(**each) for each in data)

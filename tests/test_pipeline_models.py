@@ -1,0 +1,207 @@
+"""Models of every kind through a whole run, and what the card says of each."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+import yaml
+
+from hubpublish import recipe as recipes
+from hubpublish.errors import SourceError, VerificationError
+from hubpublish.model import FreshNames, Scope
+from hubpublish.passes import PASSES, PassOptions, RewritePass
+from hubpublish.passes.base import NodeMaker, Replacement, Skip
+from hubpublish.recipe import Recipe
+from tests.errors import error_of
+from tests.publication import TARGET, Publication, model_bytes, recipe_data, sha256
+
+MODEL, DATA = "onnx/model.onnx", "onnx/model.onnx_data"
+
+WEIGHTS = ", ".join(f"0.{digit}" for digit in "1234567891234567")
+
+# Ten storage buffers that no pass can narrow.
+LSTM = f"""<ir_version: 8, opset_import: ["": 14]>
+g (float[3,1,2] x, float[1,1,2] h0, float[1,1,2] c0) => (float[3,1,1,2] y, float[1,1,2] h)
+<float[1,8,2] w = {{{WEIGHTS}}}, float[1,8,2] r = {{{WEIGHTS}}}, float[1,16] b = {{{WEIGHTS}}},
+ float[1,6] p = {{0.1, 0.2, 0.3, 0.4, 0.5, 0.6}}>
+{{
+  [lstm] y, h, c = LSTM <hidden_size = 2> (x, w, r, b, , h0, c0, p)
+}}"""
+
+# What is added to a Conv the runtime folds into its bias, c + (b + k); what is summed it does not. The second
+# half is folded in the original already, with 64 times the distance, so that the first half stays below it.
+FUSED = """<ir_version: 8, opset_import: ["": 17]>
+g (float[1,4,8,8] x) => (float[1,8,8,8] y)
+{
+  a = Conv <pads = [1,1,1,1]> (x, w, b)
+  [total] s = Sum (a, k)
+  c = Conv <pads = [1,1,1,1]> (x, w64, b64)
+  t = Add (c, k64)
+  y = Concat <axis = 1> (s, t)
+}"""
+
+TANH = """<ir_version: 8, opset_import: ["": 13]>
+g (float[64] x) => (float[64] y) { [tanh] t = Tanh (x) [total] y = Sum (t, x) }"""
+
+
+class Nearly(RewritePass[PassOptions]):
+    """Tanh as a quotient of exponentials, which rounds differently."""
+
+    name = "nearly"
+    exact = False
+    op_types = frozenset({"Tanh"})
+
+    def concerns(self, node: ir.Node) -> bool:
+        return True
+
+    def replace(self, node: ir.Node, scope: Scope, names: FreshNames) -> Replacement | Skip:
+        make = NodeMaker(node, names)
+        (once,) = make("Exp", node.inputs)
+        (inverse,) = make("Reciprocal", [once])
+        (above,) = make("Sub", [once, inverse])
+        (below,) = make("Add", [once, inverse])
+        return Replacement(make.nodes, make("Div", [above, below]))
+
+
+def card_of(publication: Publication) -> str:
+    return publication.read("README.md").decode()
+
+
+def test_external_data_stays_external(publication: Publication, tmp_path: Path) -> None:
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 13]>
+        g (float[2,400] x) => (float[2,400] y) { a = Mul (x, w) [total] y = Sum (a, x, w) }""")
+    weight = np.linspace(-1, 1, 400, dtype=np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    made = tmp_path / "made"
+    made.mkdir()
+    onnx.save(model, made / "model.onnx", save_as_external_data=True, location="model.onnx_data")
+    publication.models[MODEL] = (made / "model.onnx").read_bytes()
+    data = (made / "model.onnx_data").read_bytes()
+    publication.seed({DATA: data})
+    recipe = recipe_data(publication.models)
+    error = error_of(SourceError, lambda: publication.run(loaded(recipe)))
+    assert DATA in str(error)
+    recipe["variants"][0]["data"] = [{"path": DATA, "sha256": sha256(data)}]
+    publication.run(loaded(recipe))
+    files = publication.published()
+    assert files[DATA] == weight.tobytes()
+    report = json.loads(files["report.json"])
+    outputs = {each["path"]: (each["sha256"], each["size"]) for each in report["variants"][0]["output"]}
+    assert outputs == {path: (sha256(files[path]), len(files[path])) for path in (MODEL, DATA)}
+    card = card_of(publication)
+    assert f"| [`{DATA}`](./{DATA}) | fp32 | 1.6 kB | external data of the file above |" in card
+    assert f"| here | `{DATA}` | `{sha256(files[DATA])}` |" in card
+    assert sum(line.startswith("| from |") for line in card.splitlines()) == 2
+
+
+def test_what_no_pass_can_narrow_is_published_and_named(publication: Publication) -> None:
+    publication.models[MODEL] = model_bytes(LSTM)
+    publication.seed()
+    result = publication.run()
+    assert result.status == "published"
+    assert result.report is not None
+    (variant,) = result.report.variants
+    assert [(width.node, width.slots) for width in variant.fit.cannot_run] == [("lstm", 10)]
+    assert variant.needs.storage_buffers == 10
+    card = card_of(publication)
+    assert "### Will not run on this device" in card
+    assert "- LSTM: 10 storage buffers" in card
+    assert "| 10 storage buffers per shader |" in card
+
+
+def test_the_gate_that_held_is_stated(publication: Publication) -> None:
+    model = onnx.parser.parse_model(FUSED)
+    random = np.random.default_rng(0)
+    for name, shape in {"w": (4, 4, 3, 3), "b": (4,), "k": (1, 4, 1, 1)}.items():
+        values = random.standard_normal(shape).astype(np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
+        model.graph.initializer.append(onnx.numpy_helper.from_array(64 * values, f"{name}64"))
+    publication.models[MODEL] = model.SerializeToString()
+    publication.seed()
+    error = error_of(VerificationError, publication.run)
+    assert error.kind == "different_default_level"
+    assert "gate exact_unoptimized holds" in str(error)
+    assert publication.nothing_is_published()
+    result = publication.run(publication.recipe(verify={"gate": "exact_unoptimized"}))
+    assert result.report is not None
+    assert result.report.variants[0].verification.held == "exact_unoptimized"
+    card = card_of(publication)
+    figures = re.search(
+        r"\*\*same bits\*\* as the original with optimizations disabled\. .* they differ by (\S+) at most; "
+        r"the original's own two levels differ by up to (\S+)\.",
+        card,
+    )
+    assert figures
+    assert 0 < float(figures[1]) < float(figures[2])
+    assert "give the same bits as the originals" not in card
+
+
+def test_a_tolerance_is_never_called_equality(
+    publication: Publication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PASSES, Nearly.name, Nearly)
+    publication.models[MODEL] = model_bytes(TANH)
+    publication.seed()
+    passes = ["sum_to_add", "nearly"]
+    recipe = publication.recipe(passes=passes, verify={"gate": {"max_abs": 1e-5, "mean_abs": 1e-6}})
+    result = publication.run(recipe)
+    assert result.report is not None
+    (variant,) = result.report.variants
+    assert variant.verification.held == "tolerance"
+    card = card_of(publication)
+    tolerance = (
+        r"within the tolerance that the recipe sets \(max_abs at most 1e-05: (\S+), "
+        r"mean_abs at most 1e-06: (\S+)\); not the same bits\."
+    )
+    found = re.search(tolerance, card)
+    assert found
+    assert 0 < float(found[2]) < float(found[1]) < 1e-5
+    assert "give the same bits" not in card
+    assert "**same bits**" not in card
+    assert "rounds differently. (approximate)" in card
+
+
+def test_what_is_equal_under_a_tolerance_is_called_equal(publication: Publication) -> None:
+    publication.seed()
+    publication.run(publication.recipe(verify={"gate": {"max_abs": 1e-3}}))
+    assert "**same bits** as the original" in card_of(publication)
+
+
+def test_a_variant_has_passes_and_verification_of_its_own(publication: Publication) -> None:
+    publication.models["onnx/model_fp16.onnx"] = publication.models[MODEL]
+    publication.seed()
+    data = recipe_data(publication.models)
+    data["variants"][1] |= {
+        "passes": [{"concat_tree": {"max_inputs": 3}}, {"split_tree": {"max_outputs": 3}}],
+        "verify": {"gate": {"max_abs": 1}, "inputs": {"noise": 2}},
+    }
+    result = publication.run(loaded(data))
+    assert result.report is not None
+    plain, own = result.report.variants
+    assert [each.name for each in plain.passes] == ["concat_tree", "split_tree", "sum_to_add"]
+    assert [each.options for each in own.passes] == [{"max_inputs": 3}, {"max_outputs": 3}]
+    assert own.after.ops["Sum"] == 1
+    assert own.verification.gate == {"max_abs": 1.0}
+    assert [len(each.verification.inputs) for each in (plain, own)] == [1, 2]
+    assert "(max_inputs 3)" in card_of(publication)
+
+
+def test_a_model_that_needs_no_rewrite_is_published_all_the_same(publication: Publication) -> None:
+    publication.models[MODEL] = model_bytes(
+        '<ir_version: 8, opset_import: ["": 13]> g (float[4] x) => (float[4] y) { y = Tanh (x) }'
+    )
+    publication.seed()
+    assert publication.run().status == "published"
+    assert "The original holds nothing that these passes rewrite." in card_of(publication)
+    assert publication.nothing_is_published("acme/other")
+    assert TARGET in card_of(publication)
+
+
+def loaded(data: object) -> Recipe:
+    return recipes.loads(yaml.safe_dump(data), "recipe.yaml")

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+
+from hubpublish.transformers_js import SUFFIX_OF_DTYPE
+from hubpublish.usage import options_of, usage_of
+from tests.publication import TARGET
+from tests.reports import card_spec, report_of, variant_report
+
+FIRST = variant_report()
+
+
+@pytest.mark.parametrize(("dtype", "suffix"), SUFFIX_OF_DTYPE.items())
+def test_a_standard_name_is_found_by_its_dtype(dtype: str, suffix: str) -> None:
+    variant = FIRST.model_copy(update={"path": f"onnx/model{suffix}.onnx"})
+    assert options_of(variant) == {"device": "webgpu", "dtype": dtype}
+
+
+@pytest.mark.parametrize(
+    ("path", "options"),
+    [
+        ("onnx/birefnet.onnx", {"model_file_name": "birefnet", "dtype": "fp32"}),
+        ("onnx/decoder_model_fp16.onnx", {"model_file_name": "decoder_model_fp16", "dtype": "fp32"}),
+        ("onnx/model_fp16_lite.onnx", {"model_file_name": "model_fp16_lite", "dtype": "fp32"}),
+        ("model.onnx", {"dtype": "fp32", "subfolder": ""}),
+        ("webgpu/small/model_fp16.onnx", {"dtype": "fp16", "subfolder": "webgpu/small"}),
+        ("net.onnx", {"model_file_name": "net", "dtype": "fp32", "subfolder": ""}),
+    ],
+)
+def test_any_other_name_is_spelled_out(path: str, options: dict[str, str]) -> None:
+    assert options_of(FIRST.model_copy(update={"path": path})) == {"device": "webgpu", **options}
+
+
+def test_external_data_is_asked_for() -> None:
+    variant = FIRST.model_copy(update={"output": FIRST.output * 2})
+    assert options_of(variant)["use_external_data_format"] is True
+    assert "use_external_data_format: true }" in usage_of(report_of(variant), card_spec())
+
+
+def test_a_task_is_a_pipeline() -> None:
+    text = usage_of(report_of(FIRST), card_spec())
+    assert text.startswith("```js\nimport { pipeline } from '@huggingface/transformers';\n")
+    assert f"await pipeline('image-segmentation', '{TARGET}', {{ device: 'webgpu', dtype: 'fp32' }});" in text
+    assert "await run(image);" in text
+
+
+@pytest.mark.parametrize("task", [None, "image-text-to-text", "robotics"])
+def test_without_one_the_model_is_loaded_itself(task: str | None) -> None:
+    text = usage_of(report_of(FIRST), card_spec(pipeline_tag=task))
+    assert "import { AutoModel }" in text
+    assert f"await AutoModel.from_pretrained('{TARGET}', {{ device: 'webgpu', dtype: 'fp32' }});" in text
+
+
+def test_every_other_file_has_its_options() -> None:
+    other = FIRST.model_copy(update={"path": "onnx/model_fp16.onnx"})
+    text = usage_of(report_of(FIRST, other), card_spec())
+    assert "For `onnx/model_fp16.onnx` the options are `{ device: 'webgpu', dtype: 'fp16' }`." in text
+
+
+def test_a_name_cannot_end_the_string() -> None:
+    variant = FIRST.model_copy(update={"path": "onnx/it's.onnx"})
+    assert "model_file_name: 'it\\'s'" in usage_of(report_of(variant), card_spec())
+
+
+def test_the_recipes_own_words_come_first() -> None:
+    assert usage_of(report_of(FIRST), card_spec(usage="Ask me.")) == "Ask me."
