@@ -37,7 +37,6 @@ class ReplacedRow(Row):
 
     name: str
     summary: str
-    options: str
     rewritten: str
     into: str
     skipped: str
@@ -89,6 +88,7 @@ def render(report: Report, spec: CardSpec) -> str:
         will_not_run=sorted({(width.op, width.slots) for v in variants for width in v.fit.cannot_run}),
         runtime=first.runtime,
         provider=first.provider,
+        images=_images(report),
         input_labels=list(dict.fromkeys(each.label for v in variants for each in v.verification.inputs)),
     )
 
@@ -105,14 +105,18 @@ def metadata(report: Report, spec: CardSpec) -> ModelCardData:
 
 
 def failures(report: Report) -> Iterable[str]:
-    """Why the original fails on the device: a sentence for each pass that replaced something."""
+    """Why the original fails on the device: a sentence for each pass that removed such a failure.
+
+    A pass that narrows nodes removes one only where a node was wider than the device allows.
+    """
     for name, pass_class in PASSES.items():
         variant = next((v for v in report.variants for p in v.passes if p.name == name and p.rewritten), None)
         if variant is not None and pass_class.failure:
-            widths = [
-                width.slots for width in variant.fit_before.widest_by_op if width.op in pass_class.op_types
-            ]
-            yield pass_class.failure.format(slots=max(widths, default=0), limit=variant.fit_before.limit)
+            before = variant.fit_before
+            widths = [width.slots for width in before.widest_by_op if width.op in pass_class.op_types]
+            slots = max(widths, default=0)
+            if slots > before.limit or not pass_class.narrows:
+                yield pass_class.failure.format(slots=slots, limit=before.limit)
 
 
 def replaced(variant: VariantReport) -> Iterable[ReplacedRow]:
@@ -123,7 +127,6 @@ def replaced(variant: VariantReport) -> Iterable[ReplacedRow]:
                 file=_name(variant),
                 name=each.name,
                 summary=each.summary if each.exact else f"{each.summary} (approximate)",
-                options=", ".join(f"{name} {value}" for name, value in each.options.items()),
                 rewritten=_counted(Counter(node.op for node in each.rewritten)),
                 into=_counted(sum((Counter(node.into) for node in each.rewritten), Counter())),
                 skipped=_skipped(each),
@@ -190,6 +193,13 @@ def merged(rows: Iterable[RowT]) -> list[RowT]:
         earlier = found.get(said)
         found[said] = row.model_copy(update={"file": f"{earlier.file}, {row.file}"}) if earlier else row
     return list(found.values())
+
+
+def _images(report: Report) -> list[str]:
+    """The images that the recipe compares on; they are not published."""
+    specs = [report.recipe.get("verify"), *(each.get("verify") for each in report.recipe["variants"])]
+    names = [name for spec in specs if spec for name in spec.get("inputs", {}).get("images", [])]
+    return list(dict.fromkeys(names))
 
 
 def _name(variant: VariantReport) -> str:

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
 from huggingface_hub import HfApi
 
-from hubpublish import hub, publish, source
+from hubpublish import hub, preflight, publish, source
 from hubpublish import recipe as recipes
 from hubpublish import report as reports
 from hubpublish.devices import PROFILES
@@ -30,7 +30,6 @@ from hubpublish.runlog import RunLog
 from hubpublish.source import FetchedSource
 from hubpublish.staging import CARD, stage_all
 from hubpublish.transform import Say, Workshop, transform
-from hubpublish.uptodate import is_up_to_date
 
 PREPROCESSOR = "preprocessor_config.json"
 STAGED, FAILED, LOG, PREVIEW = "staged", "failed", "run.json", "preview.md"  # in the folder of a run
@@ -99,15 +98,18 @@ def run(recipe: Recipe, folder: Path, options: RunOptions, environ: Mapping[str,
     """
     recipe = _chosen(recipe, options)
     api = hub.connect(options.endpoint, options.token)
-    target, known = _target(recipe, options, environ)
+    target, known = preflight.find_target(recipe, options.target, environ, dry_run=options.dry_run)
     commit = source.resolve(api, recipe.source)
     say(f"source {recipe.source.repo} is at commit {commit[:12]}")
-    images = _images(recipe, folder)
     state = publish.read_target(api, target) if known else TargetState(target, "main", False, None)
-    if not options.force and is_up_to_date(recipe, commit, target, images, state):
-        return RunResult("nothing_to_do", target, state.head, _url(api, target))
+    if not options.force:
+        images = _images(recipe, folder)
+        as_pr = options.as_pr and not options.dry_run  # to look for a pull request takes a token
+        standing = preflight.standing(api, recipe, commit, images, state, as_pr=as_pr)
+        if standing is not None:
+            return RunResult("nothing_to_do", target, standing.commit, standing.url)
     if not options.dry_run:
-        _check_access(api, recipe, state, as_pr=options.as_pr)  # before hours of work, not after
+        preflight.refuse_early(api, recipe, state, as_pr=options.as_pr)
     fetched = source.fetch(api, recipe, commit, options.cache / "sources")
     check_license(recipe, fetched)
     report, staged = _made(recipe, folder, fetched, target, options, say)
@@ -159,34 +161,11 @@ def _chosen(recipe: Recipe, options: RunOptions) -> Recipe:
     return recipe.model_copy(update={"variants": chosen})
 
 
-def _target(recipe: Recipe, options: RunOptions, environ: Mapping[str, str]) -> tuple[str, bool]:
-    """The repo to publish to, and whether it is known.
-
-    A dry run goes on without the variables of the environment: the repo then bears their names.
-    """
-    if options.target is not None:
-        return recipes.checked_target(recipe, options.target), True
-    try:
-        return recipes.target_repo(recipe, environ), True
-    except RecipeError as unset:
-        if unset.kind != "target_unset" or not options.dry_run:
-            raise
-        names = {name: name for name in cast("list[str]", unset.details["variables"])}
-    return recipes.target_repo(recipe, {**environ, **names}), False
-
-
 def _images(recipe: Recipe, folder: Path) -> dict[str, str]:
     """SHA-256 of every image that something is verified on; a missing one is the verification's error."""
     specs = [recipe.verify, *(each.verify for each in recipe.variants if each.verify)]
     names = {name for spec in specs for name in spec.inputs.images}
     return {name: sha256_of(folder / name) for name in sorted(names) if (folder / name).is_file()}
-
-
-def _check_access(api: HfApi, recipe: Recipe, state: TargetState, *, as_pr: bool) -> None:
-    if state.exists or not recipe.target.create:
-        publish.ensure_target(api, state.repo, as_pr=as_pr)
-    else:
-        publish.require_write_token(api, state.repo)
 
 
 def _made(

@@ -60,7 +60,7 @@ class PassReport(_Frozen):
         """Take over the outcome of a pass."""
         return cls(
             name=outcome.name,
-            summary=(PASSES[outcome.name].__doc__ or "").strip(),
+            summary=PASSES[outcome.name].summary.format(**outcome.options),
             options=outcome.options,
             exact=outcome.exact,
             rewritten=tuple(outcome.rewritten),
@@ -72,7 +72,7 @@ class Needs(_Frozen):
     """What a file asks of a device.
 
     Attributes:
-        storage_buffers: Slots of the widest node that the passes are answerable for.
+        storage_buffers: Slots of the widest node, whether a pass could narrow it or not.
         shader_f16: Whether it computes in half precision.
     """
 

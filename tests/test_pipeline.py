@@ -185,6 +185,7 @@ class TestPullRequest:
             "pull_request",
         ]
         assert first.url == again.url == second.url
+        assert again.report is None  # it was not made again to find that out
         assert str(first.url).endswith(f"/{TARGET}/discussions/1")
         assert publication.api.model_info(TARGET).sha == head
         assert publication.published(revision="refs/pr/1")["config.json"] == b"{}\n"
@@ -194,7 +195,11 @@ class TestPullRequest:
         publication.seed()
         publication.run()
         commit(publication.api, TARGET, {"README.md": b"# Mine\n"})
+        commit(publication.api, SOURCE, {"config.json": b"{}\n"})
+        before = len(publication.hub.log)
         assert error_of(HubError, publication.run).kind == "target_edited"
+        asked = [each.path for each in publication.hub.log[before:]]
+        assert not any(f"/{SOURCE}/resolve/" in path for path in asked)  # before the work, not after
         assert publication.read("README.md") == b"# Mine\n"
         assert publication.run(as_pr=True).status == "pull_request"
         assert publication.read("README.md") == b"# Mine\n"

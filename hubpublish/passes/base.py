@@ -85,6 +85,9 @@ OptionsT = TypeVar("OptionsT", bound=PassOptions)
 class RewritePass(ir.passes.InPlacePass, Generic[OptionsT]):
     """A pass that replaces nodes one by one.
 
+    A subclass says what it is by its class attributes; ``summary`` and ``failure`` are sentences of
+    the model card.
+
     Args:
         options: An instance of the pass's ``Options``; its defaults when None.
         limit: Replace only the first so many nodes and leave the rest; None replaces all. With it

@@ -3,7 +3,7 @@
 from hubpublish.publish.access import ensure_target, require_write_token
 from hubpublish.publish.commit import Message, Published, check_published, commit_plan, publish
 from hubpublish.publish.manifest import MANIFEST, Manifest, make_manifest
-from hubpublish.publish.plan import Conflict, Plan, PlanEntry, make_plan, refuse_conflicts
+from hubpublish.publish.plan import Conflict, Plan, PlanEntry, make_plan, refuse_conflicts, refuse_edited
 from hubpublish.publish.pull_request import PullRequest, find_pull_request
 from hubpublish.publish.staged import StagedFile, stage
 from hubpublish.publish.target import TargetFile, TargetState, already_published, read_file, read_target
@@ -31,6 +31,7 @@ __all__ = [
     "read_file",
     "read_target",
     "refuse_conflicts",
+    "refuse_edited",
     "require_write_token",
     "stage",
 ]

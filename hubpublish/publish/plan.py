@@ -85,15 +85,28 @@ def refuse_conflicts(plan: Plan) -> None:
     Raises:
         HubError: ``target_edited``, with the paths.
     """
-    if not plan.conflicts:
+    _refuse(plan.state, plan.conflicts)
+
+
+def refuse_edited(state: TargetState) -> None:
+    """Stop where somebody has edited what we published, before anything is made to replace it.
+
+    Raises:
+        HubError: ``target_edited``, with the paths.
+    """
+    _refuse(state, [Conflict(path, why) for path, why in state.edited().items()])
+
+
+def _refuse(state: TargetState, conflicts: Sequence[Conflict]) -> None:
+    if not conflicts:
         return
-    named = ", ".join(map(str, plan.conflicts))
+    named = ", ".join(map(str, conflicts))
     raise HubError(
-        f"files of {plan.state.repo} are not as we left them, and would be overwritten: {named}",
-        where=plan.state.repo,
+        f"files of {state.repo} are not as we left them, and would be overwritten: {named}",
+        where=state.repo,
         hint="open a pull request instead with --as-pr, or undo the edits",
         kind="target_edited",
-        details={"files": [conflict.path for conflict in plan.conflicts], "head": plan.state.head},
+        details={"files": [conflict.path for conflict in conflicts], "head": state.head},
     )
 
 

@@ -50,9 +50,11 @@ def fetch_file(api: HfApi, upstream: Upstream, path: str, folder: Path, *, pin: 
         # The client deletes a file that it is about to fetch again; another run may be reading it.
         with WeakFileLock(folder / ".lock"):
             found = _digests(local) if local.is_file() else None
-            if found is None or not _is_right(found, listed, pin):
+            if found is None:
                 _resume(api, upstream, listed, folder)
                 found = _download(api, upstream, path, folder, force=False)
+            elif not _is_right(found, listed, pin):  # the client would take it as it is
+                found = _download(api, upstream, path, folder, force=True)
             if not _is_right(found, listed, pin):
                 found = _download(api, upstream, path, folder, force=True)
             _sweep(folder)

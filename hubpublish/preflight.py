@@ -1,0 +1,126 @@
+"""What can be known before the work: where to publish, whether anything is left to do, what forbids it.
+
+Nothing is fetched here, and nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from huggingface_hub import HfApi
+
+from hubpublish import publish, source
+from hubpublish import recipe as recipes
+from hubpublish import report as reports
+from hubpublish.errors import RecipeError
+from hubpublish.publish import TargetState
+from hubpublish.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where the result of a run stands already: its commit, and a page that shows it."""
+
+    commit: str | None
+    url: str
+
+
+def find_target(
+    recipe: Recipe, chosen: str | None, environ: Mapping[str, str], *, dry_run: bool
+) -> tuple[str, bool]:
+    """The repo to publish to, and whether it is known.
+
+    A dry run goes on without the variables of the environment: the repo then bears their names.
+
+    Args:
+        recipe: Its target is taken where none is chosen.
+        chosen: A repo in place of the recipe's.
+        environ: Where the ``${VARIABLES}`` come from.
+        dry_run: Whether nothing will be published.
+
+    Raises:
+        RecipeError: A variable is unset, or the outcome is no repo to publish to.
+    """
+    if chosen is not None:
+        return recipes.checked_target(recipe, chosen), True
+    try:
+        return recipes.target_repo(recipe, environ), True
+    except RecipeError as unset:
+        if unset.kind != "target_unset" or not dry_run:
+            raise
+        names = {name: name for name in cast("list[str]", unset.details["variables"])}
+    return recipes.target_repo(recipe, {**environ, **names}), False
+
+
+def standing(
+    api: HfApi, recipe: Recipe, commit: str, images: Mapping[str, str], state: TargetState, *, as_pr: bool
+) -> Standing | None:
+    """Where the result of this run stands already: in the target, or in our open pull request on it.
+
+    Args:
+        api: The Hub.
+        recipe: As it was written.
+        commit: What the source's revision points to.
+        images: See `hubpublish.report.run_key`.
+        state: What the target holds.
+        as_pr: Whether a pull request would do.
+    """
+    if _is_up_to_date(recipe, commit, state.repo, images, state):
+        return Standing(state.head, f"{api.endpoint}/{state.repo}")
+    request = publish.find_pull_request(api, state.repo) if as_pr and state.exists else None
+    if request is None:
+        return None
+    proposed = publish.read_target(api, state.repo, revision=request.revision)
+    if _is_up_to_date(recipe, commit, state.repo, images, proposed):
+        return Standing(proposed.head, request.url)
+    return None
+
+
+def refuse_early(api: HfApi, recipe: Recipe, state: TargetState, *, as_pr: bool) -> None:
+    """Stop now where publishing would stop at the end, after hours of work.
+
+    Raises:
+        HubError: The token may not write there, the repo does not exist, or its files were edited.
+    """
+    if state.exists or not recipe.target.create:
+        publish.ensure_target(api, state.repo, as_pr=as_pr)
+    else:
+        publish.require_write_token(api, state.repo)
+    if not as_pr:
+        publish.refuse_edited(state)
+
+
+def _is_up_to_date(
+    recipe: Recipe, commit: str, target: str, images: Mapping[str, str], state: TargetState
+) -> bool:
+    """Whether a run at this commit would publish what the target holds, and nobody has edited it.
+
+    The SHA-256 of copied files are not known before they are fetched. At one commit they are what the
+    target's own report says, so the key is made with those; any other report gives another key.
+
+    Args:
+        recipe: As it was written.
+        commit: What the source's revision points to.
+        target: The repo to publish to.
+        images: See `hubpublish.report.run_key`.
+        state: What the target holds.
+    """
+    copied = _copied_before(recipe, state.report)
+    if copied is None:
+        return False
+    resolved = recipes.resolved(recipe, commit=commit, target=target, copied=copied)
+    return publish.already_published(state, reports.run_key(resolved, images))
+
+
+def _copied_before(recipe: Recipe, report: Any) -> dict[str, str] | None:
+    """SHA-256 by path of what this recipe copies, from a published report; None if it cannot tell."""
+    try:
+        found = {str(each["path"]): str(each["sha256"]) for each in report["copied"]}
+    except (KeyError, TypeError):
+        return None
+    pins = {each.path: each.sha256 for each in recipe.source.copy_files}
+    if any(path not in found or pin not in (None, found[path]) for path, pin in pins.items()):
+        return None
+    return {path: sha for path, sha in found.items() if path in pins or source.is_always_copied(path)}
