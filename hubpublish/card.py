@@ -13,14 +13,13 @@ from typing import Final, TypeVar
 from huggingface_hub import ModelCardData
 from pydantic import BaseModel, ConfigDict
 
-from hubpublish.markdown import render_template
+from hubpublish.markdown import CARD_TEMPLATE, render_template
 from hubpublish.passes import PASSES
 from hubpublish.recipe import CardSpec
 from hubpublish.report import PassReport, Report, VariantReport
 from hubpublish.usage import usage_of
 from hubpublish.words import readable_distance
 
-TEMPLATE: Final = "model_card.md.j2"
 REASONS_SHOWN: Final = 3  # so many different reasons of skipped nodes a row of the card names
 
 
@@ -73,7 +72,7 @@ def render(report: Report, spec: CardSpec) -> str:
     variants = report.variants
     first = variants[0].verification
     return render_template(
-        TEMPLATE,
+        CARD_TEMPLATE,
         metadata=metadata(report, spec).to_yaml(),
         report=report,
         card=spec,
@@ -152,7 +151,7 @@ def verified(variant: VariantReport) -> Iterable[VerifiedRow]:
         yield VerifiedRow(
             file=_name(variant),
             level=level.level,
-            inputs=len(level.inputs),
+            inputs=sum(result.status == "compared" for result in level.inputs),
             compared=sum(distance.elements for distance in distances),
             differing=sum(distance.differing for distance in distances),
             max_abs=max((distance.max_abs or 0.0 for distance in distances), default=None),
@@ -160,7 +159,17 @@ def verified(variant: VariantReport) -> Iterable[VerifiedRow]:
 
 
 def verdict(variant: VariantReport) -> str:
-    """Which gate held for a file, with what was measured, as a sentence without its subject."""
+    """Which gate held for a file, with what was measured, and what was not compared; without its subject."""
+    result = variant.verification
+    failing = [each.label for level in result.levels for each in level.inputs if each.status == "both_fail"]
+    sentences = [_held(variant), *result.notes]
+    if failing:
+        labels = ", ".join(f"`{label}`" for label in dict.fromkeys(failing))
+        sentences.append(f"On {labels} the runtime reports an error for both models, so nothing is compared.")
+    return " ".join(sentences)
+
+
+def _held(variant: VariantReport) -> str:
     result = variant.verification
     if result.held == "exact":
         return "**same bits** as the original, with optimizations disabled and at the default level."

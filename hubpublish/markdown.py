@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 from importlib.resources import files
 from pathlib import Path
+from typing import Final
 
 import jinja2
 
 from hubpublish.words import plural, readable_bytes, readable_distance
+
+CARD_TEMPLATE: Final = "model_card.md.j2"
+
+
+def card_template_sha256() -> str:
+    """SHA-256 of the card's template: another template makes another card of the same report."""
+    return hashlib.sha256((template_folder() / CARD_TEMPLATE).read_bytes()).hexdigest()
 
 
 def render_template(name: str, **values: object) -> str:

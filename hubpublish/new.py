@@ -49,6 +49,7 @@ COPIED = (
 )
 """Files at a repo's root that Transformers.js and its relatives read beside the model."""
 
+_INLINE = {"create": "true creates the repo if it does not exist"}  # comments on keys of the target
 _PRECISION = re.compile(r"(?:^|[_.-])(q?u?int\d+|q\d\w*|fp\d+|bf16|o\d|quant\w*)(?=[_.-]|$)", re.IGNORECASE)
 
 
@@ -68,11 +69,6 @@ class _Findings:
     inline: dict[str, str] = field(default_factory=dict)
 
 
-def new_recipe(api: HfApi, source: str, target: str | None = None) -> str:
-    """The text of a first recipe for ``source``; see `draft`."""
-    return draft(api, source, target).text
-
-
 def draft(api: HfApi, source: str, target: str | None = None) -> Draft:
     """A first recipe for a repo: all its ONNX variants, pinned, with the exact passes.
 
@@ -87,7 +83,7 @@ def draft(api: HfApi, source: str, target: str | None = None) -> Draft:
         SourceError: No such repo, no access, no network, or no ONNX model at its root or in ``onnx/``.
     """
     _check_ids(source, target)
-    with translated(SourceError, "look it up", repo=source):
+    with translated(SourceError, "list the files", repo=source):
         info = retried(lambda: api.model_info(source, files_metadata=True))
     listing = {each.rfilename: each for each in info.siblings or ()}
     found = _Findings()
@@ -260,7 +256,7 @@ def _text(recipe: Recipe, info: ModelInfo, found: _Findings) -> str:
     parts = [_comment(head)]
     for key, value in data.items():
         lines = to_yaml({key: value}).splitlines()
-        inline = found.inline if key == "card" else {}
+        inline = found.inline if key == "card" else _INLINE if key == "target" else {}
         parts.append(_comment(about.get(key, [])) + "\n".join(_annotated(lines, inline)) + "\n")
     missing = ["summary: what the model does, in a sentence or two", "credits: who made it, with links"]
     if recipe.card.pipeline_tag is None:

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from huggingface_hub import HfApi
+from huggingface_hub.utils import WeakFileLock
 
 from hubpublish import hub, preflight, publish, source
 from hubpublish import recipe as recipes
 from hubpublish import report as reports
 from hubpublish.devices import PROFILES
-from hubpublish.errors import RecipeError, UsageError
+from hubpublish.errors import UsageError
+from hubpublish.layout import CARD
 from hubpublish.model import sha256_of
 from hubpublish.preview import render_preview
 from hubpublish.publish import Message, Plan, StagedFile, TargetState
@@ -28,11 +30,12 @@ from hubpublish.recipe.writer import plain
 from hubpublish.report import FileRecord, Report, SourceReport, VariantReport
 from hubpublish.runlog import RunLog
 from hubpublish.source import FetchedSource
-from hubpublish.staging import CARD, stage_all
-from hubpublish.transform import Say, Workshop, transform
+from hubpublish.staging import stage_all
+from hubpublish.transform import RunContext, Say, transform
 
 PREPROCESSOR = "preprocessor_config.json"
-STAGED, FAILED, LOG, PREVIEW = "staged", "failed", "run.json", "preview.md"  # in the folder of a run
+# in the folder of a run
+STAGED, FAILED, LOG, PREVIEW, LOCK = "staged", "failed", "run.json", "preview.md", ".lock"
 
 
 @dataclass(frozen=True)
@@ -94,29 +97,47 @@ def run(recipe: Recipe, folder: Path, options: RunOptions, environ: Mapping[str,
         say: Called with a line of progress.
 
     Raises:
-        HubpublishError: Any kind. Nothing was published then, unless it is ``published_differs``.
+        HubpublishError: Any kind. Nothing was published then, unless it is ``published_differs``, or has
+            ``published`` among its details: a commit that stands, and could not be read back.
     """
     recipe = _chosen(recipe, options)
     api = hub.connect(options.endpoint, options.token)
     target, known = preflight.find_target(recipe, options.target, environ, dry_run=options.dry_run)
-    commit = source.resolve(api, recipe.source)
-    say(f"source {recipe.source.repo} is at commit {commit[:12]}")
+    if not known:
+        say(f"a variable of target.repo is not set: the dry run names the target {target}")
+    upstream = source.resolve(api, recipe.source)
+    say(f"source {recipe.source.repo} is at commit {upstream.commit[:12]}")
     state = publish.read_target(api, target) if known else TargetState(target, "main", False, None)
     if not options.force:
         images = _images(recipe, folder)
         as_pr = options.as_pr and not options.dry_run  # to look for a pull request takes a token
-        standing = preflight.standing(api, recipe, commit, images, state, as_pr=as_pr)
+        standing = preflight.standing(api, recipe, upstream.commit, images, state, as_pr=as_pr)
         if standing is not None:
             return RunResult("nothing_to_do", target, standing.commit, standing.url)
     if not options.dry_run:
         preflight.refuse_early(api, recipe, state, as_pr=options.as_pr)
-    fetched = source.fetch(api, recipe, commit, options.cache / "sources")
-    check_license(recipe, fetched)
+    preflight.check_license(recipe, upstream)
+    fetched = source.fetch(api, recipe, upstream, options.cache / "sources")
+    with _alone_in(options.out, say):
+        return _finished(recipe, folder, fetched, state, api, options, say)
+
+
+def _finished(
+    recipe: Recipe,
+    folder: Path,
+    fetched: FetchedSource,
+    state: TargetState,
+    api: HfApi,
+    options: RunOptions,
+    say: Say,
+) -> RunResult:
+    target = state.repo
     report, staged = _made(recipe, folder, fetched, target, options, say)
     for warning in hub.validate_card(api, (options.out / STAGED / CARD).read_text("utf-8")):
         say(f"the Hub warns of the model card: {warning}")
     if options.dry_run:
-        _preview(api, publish.make_plan(api, state, staged), report, options.out)
+        plan = publish.make_plan(api, state, staged)
+        _preview(api, plan if options.variant is None else plan.without_deletions(), report, options.out)
         return RunResult("dry_run", target, state.head, None, options.out, report)
     made = recipe.target
     publish.ensure_target(api, target, create=made.create, private=made.private, as_pr=options.as_pr)
@@ -127,23 +148,6 @@ def run(recipe: Recipe, folder: Path, options: RunOptions, environ: Mapping[str,
     return RunResult(
         status if done.changed else "nothing_to_do", target, done.commit, url, options.out, report
     )
-
-
-def check_license(recipe: Recipe, fetched: FetchedSource) -> None:
-    """Refuse a license that the source does not have, unless the recipe says why.
-
-    Raises:
-        RecipeError: They differ and the recipe gives no reason.
-    """
-    ours, theirs = recipe.card.license, fetched.license
-    differs = theirs is not None and ours.lower() != theirs.lower()
-    if differs and recipe.card.license_differs_because is None:
-        raise RecipeError(
-            f"card.license is '{ours}', but the source's card says '{theirs}'",
-            where=f"{fetched.repo} at {fetched.commit[:12]}",
-            hint="correct card.license, or say why in card.license_differs_because",
-            kind="license_differs",
-        )
 
 
 def _chosen(recipe: Recipe, options: RunOptions) -> Recipe:
@@ -178,20 +182,36 @@ def _made(
 ) -> tuple[Report, tuple[StagedFile, ...]]:
     """Everything that is published, made and proved in the folder of the run."""
     with _writing_to(options.out):
-        shop = _workshop(recipe, folder, fetched, options, say)
-        try:
-            variants = tuple(transform(each, shop) for each in fetched.variants)
-        finally:
-            shop.log.write(options.out / LOG)
-        resolved = recipes.resolved(
-            recipe,
-            commit=fetched.commit,
-            target=target,
-            copied={file.path: file.sha256 for file in fetched.copied},
-        )
-        key = reports.run_key(resolved, _images(recipe, folder))
-        report = _report(resolved, fetched, variants, key)
-        return report, stage_all(report, resolved, fetched.copied, shop.staging)
+        context = _context(recipe, folder, fetched, options, say)
+    try:
+        variants = tuple(transform(each, context) for each in fetched.variants)
+    finally:
+        with _writing_to(options.out):
+            context.log.write(options.out / LOG)
+    resolved = recipes.resolved(
+        recipe,
+        commit=fetched.commit,
+        target=target,
+        copied={file.path: file.sha256 for file in fetched.copied},
+    )
+    key = reports.run_key(resolved, _images(recipe, folder))
+    report = _report(resolved, fetched, variants, key)
+    with _writing_to(options.out):
+        return report, stage_all(report, resolved, fetched.copied, context.staging)
+
+
+@contextmanager
+def _alone_in(out: Path, say: Say) -> Iterator[None]:
+    """Hold the folder of the run: another run's files must not come between proof and upload."""
+    with ExitStack() as held:
+        with _writing_to(out):
+            out.mkdir(parents=True, exist_ok=True)
+            try:
+                held.enter_context(WeakFileLock(out / LOCK, timeout=1.0))
+            except TimeoutError:
+                say(f"waiting for another run that is at work in {out}")
+                held.enter_context(WeakFileLock(out / LOCK))
+        yield
 
 
 @contextmanager
@@ -207,21 +227,28 @@ def _writing_to(out: Path) -> Iterator[None]:
         ) from error
 
 
-def _workshop(
+def _context(
     recipe: Recipe, folder: Path, fetched: FetchedSource, options: RunOptions, say: Say
-) -> Workshop:
+) -> RunContext:
     staging, failures = options.out / STAGED, options.out / FAILED
+    if staging.exists() and not (options.out / LOG).exists():
+        raise UsageError(
+            f"{staging} exists, and was not made by a run", hint="name another folder with --out"
+        )
+    log = RunLog.start()
+    options.out.mkdir(parents=True, exist_ok=True)
+    log.write(options.out / LOG)  # first of all: it marks the folder as ours, also after a crash
     for old in (staging, failures):
         shutil.rmtree(old, ignore_errors=True)
-    staging.mkdir(parents=True)
-    return Workshop(
+    staging.mkdir()
+    return RunContext(
         recipe=recipe,
         folder=folder,
         preprocessor=next((file.local for file in fetched.copied if file.path == PREPROCESSOR), None),
         staging=staging,
         failures=failures,
         references=options.cache / "references",
-        log=RunLog.start(),
+        log=log,
         say=say,
     )
 

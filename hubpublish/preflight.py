@@ -17,6 +17,7 @@ from hubpublish import report as reports
 from hubpublish.errors import RecipeError
 from hubpublish.publish import TargetState
 from hubpublish.recipe import Recipe
+from hubpublish.source import Upstream
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,23 @@ def refuse_early(api: HfApi, recipe: Recipe, state: TargetState, *, as_pr: bool)
         publish.require_write_token(api, state.repo)
     if not as_pr:
         publish.refuse_edited(state)
+
+
+def check_license(recipe: Recipe, upstream: Upstream) -> None:
+    """Refuse a license that the source does not have, unless the recipe says why.
+
+    Raises:
+        RecipeError: They differ and the recipe gives no reason.
+    """
+    ours, theirs = recipe.card.license, upstream.license
+    differs = theirs is not None and ours.lower() != theirs.lower()
+    if differs and recipe.card.license_differs_because is None:
+        raise RecipeError(
+            f"card.license is '{ours}', but the source's card says '{theirs}'",
+            where=f"{upstream.repo} at {upstream.commit[:12]}",
+            hint="correct card.license, or say why in card.license_differs_because",
+            kind="license_differs",
+        )
 
 
 def _is_up_to_date(

@@ -16,6 +16,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict
 
 from hubpublish.devices import Fit, Profile
+from hubpublish.markdown import card_template_sha256
 from hubpublish.model import GraphStatistics, sha256_of
 from hubpublish.passes import PASSES, PassOutcome, Rewritten, Skipped
 from hubpublish.recipe import Recipe
@@ -136,7 +137,7 @@ def run_key(resolved: Recipe, images: Mapping[str, str]) -> str:
     """The key under which a run's result can be found again; 64 hexadecimal digits.
 
     Equal keys mean equal results: it covers the recipe with the source's commit, the target and the
-    SHA-256 of every file that is taken, the versions, and the bytes of local images.
+    SHA-256 of every file that is taken, the versions, the card's template, and the bytes of local images.
 
     Args:
         resolved: The recipe of exactly this publication; see `hubpublish.recipe.resolved`.
@@ -147,6 +148,7 @@ def run_key(resolved: Recipe, images: Mapping[str, str]) -> str:
         "images": dict(images),
         "versions": versions(),
         "schema": REPORT_SCHEMA,
+        "card": card_template_sha256(),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 

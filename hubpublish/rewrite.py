@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import onnx_ir as ir
+
 from hubpublish.devices import Fit, Profile, measure_fit
-from hubpublish.errors import DeviceFitError, UsageError
+from hubpublish.errors import DeviceFitError, UnsupportedModelError, UsageError
 from hubpublish.model import GraphStatistics, SavedModel, graph_statistics, load, save
 from hubpublish.model.external import read_from
 from hubpublish.passes import PassOutcome, RewritePass
@@ -57,12 +59,20 @@ def rewrite(
         )
     before = graph_statistics(model)
     fit_before = measure_fit(model, profile) if profile else None
-    outcomes = tuple(each(model) for each in passes)
+    outcomes = _applied(passes, model, source)
     fit = measure_fit(model, profile) if profile else None
     if fit is not None and not fit:
         raise does_not_fit(fit, outcomes, source)
     saved = save(model, target)
     return Rewrite(saved, outcomes, before, graph_statistics(model), fit_before, fit)
+
+
+def _applied(passes: Sequence[RewritePass[Any]], model: ir.Model, source: Path) -> tuple[PassOutcome, ...]:
+    try:
+        return tuple(each(model) for each in passes)
+    except UnsupportedModelError as error:
+        error.where = error.where or str(source)  # a pass knows the graph, and not where it came from
+        raise
 
 
 def does_not_fit(fit: Fit, outcomes: Sequence[PassOutcome], source: Path) -> DeviceFitError:

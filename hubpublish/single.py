@@ -230,4 +230,5 @@ def _valid(make: Callable[[], _T], where: str | None = None, known: Iterable[str
         else:
             text = message(first, (name,) if where else first["loc"][1:])
         place = where or f"--{str(first['loc'][0]).rstrip('s')}"
-        raise UsageError(text, where=place, hint="see `hubpublish passes` and --help") from None
+        see = "see `hubpublish passes`" if place.startswith("--pass") else "see `hubpublish verify --help`"
+        raise UsageError(text, where=place, hint=see) from None

@@ -22,7 +22,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Workshop:
+class RunContext:
     """What every variant of a run is worked on with.
 
     Attributes:
@@ -46,7 +46,7 @@ class Workshop:
     say: Say
 
 
-def transform(fetched: FetchedVariant, shop: Workshop) -> VariantReport:
+def transform(fetched: FetchedVariant, context: RunContext) -> VariantReport:
     """Rewrite and verify a variant; afterwards its new files are in the staging folder.
 
     Raises:
@@ -54,29 +54,32 @@ def transform(fetched: FetchedVariant, shop: Workshop) -> VariantReport:
         VerificationError: The rewrite does not compute the same, or that could not be decided.
     """
     variant = fetched.variant
-    passes = variant.passes if variant.passes is not None else shop.recipe.passes
-    shop.say(f"rewriting {variant.path}")
-    with shop.log.timed(f"rewrite {variant.path}"), _named_as_in_the_repo(fetched):
+    passes = variant.passes if variant.passes is not None else context.recipe.passes
+    context.say(f"rewriting {variant.path}")
+    with context.log.timed(f"rewrite {variant.path}"), _named_as_in_the_repo(fetched):
         done = rewrite(
             fetched.model.local,
-            shop.staging / variant.path,
+            context.staging / variant.path,
             [spec.build() for spec in passes],
-            PROFILES[shop.recipe.device.profile],
+            PROFILES[context.recipe.device.profile],
         )
-    shop.say(f"verifying {variant.path}")
+    files = [done.saved.path, *([done.saved.data] if done.saved.data else [])]
+    # Before the verification: a file that changes while it runs must not pass for what was verified.
+    output = tuple(FileRecord.of(path.relative_to(context.staging).as_posix(), path) for path in files)
+    context.say(f"verifying {variant.path}")
     result = verify(
         fetched.model.local,
         done.saved.path,
-        spec=variant.verify or shop.recipe.verify,
-        base_dir=shop.folder,
-        preprocessor=shop.preprocessor,
-        cache=shop.references,
-        progress=shop.say,
+        spec=variant.verify or context.recipe.verify,
+        base_dir=context.folder,
+        preprocessor=context.preprocessor,
+        cache=context.references,
+        progress=context.say,
     )
-    shop.log.add_runs(variant.path, result.runs)
+    context.log.add_runs(variant.path, result.runs)
     if not result:
-        raise _failed(result, fetched, passes, done, shop)
-    return _described(fetched, done, result, shop.staging)
+        raise _failed(result, fetched, passes, done, context)
+    return _described(fetched, output, done, result)
 
 
 @contextmanager
@@ -91,28 +94,20 @@ def _named_as_in_the_repo(fetched: FetchedVariant) -> Iterator[None]:
 
 
 def _failed(
-    result: Verification, fetched: FetchedVariant, passes: Sequence[PassSpec], done: Rewrite, shop: Workshop
+    result: Verification,
+    fetched: FetchedVariant,
+    passes: Sequence[PassSpec],
+    done: Rewrite,
+    context: RunContext,
 ) -> VerificationError:
     """The error of a verification, with the node that is to blame if one can be found."""
     error = verification_error(result)
-    original, folder = fetched.model.local, shop.failures / fetched.variant.path
-    shop.say(f"{fetched.variant.path}: {result.reason}; looking for the cause")
-    with tempfile.TemporaryDirectory(prefix="hubpublish-bisect-") as scratch:
-        culprit = bisect(
-            result,
-            original,
-            builder(original, [spec.build() for spec in passes], Path(scratch)),
-            done.outcomes,
-            spec=fetched.variant.verify or shop.recipe.verify,
-            base_dir=shop.folder,
-            out=folder,
-            preprocessor=shop.preprocessor,
-            cache=shop.references,
-            progress=shop.say,
-        )
+    folder = context.failures / fetched.variant.path
+    context.say(f"{fetched.variant.path}: {result.reason}; looking for the cause")
+    culprit = _culprit(result, fetched, passes, done, folder, context)
     evidence = f"; the models before and after it and their inputs are in {folder}" if culprit else ""
     return VerificationError(
-        error.what + (f"; the cause is {_cause(culprit)}" if culprit else ""),
+        error.what + (f"; the cause is {culprit}" if culprit else ""),
         where=fetched.variant.path,
         hint=f"{error.hint}{evidence}",
         kind=error.kind,
@@ -120,16 +115,39 @@ def _failed(
     )
 
 
-def _cause(culprit: Culprit) -> str:
-    if culprit.node is None:
-        return f"pass {culprit.pass_name} as a whole, not one node of it"
-    return f"pass {culprit.pass_name}, its rewrite of {culprit.op} {culprit.node} in {culprit.scope}"
+def _culprit(
+    result: Verification,
+    fetched: FetchedVariant,
+    passes: Sequence[PassSpec],
+    done: Rewrite,
+    folder: Path,
+    context: RunContext,
+) -> Culprit | None:
+    original = fetched.model.local
+    try:
+        with tempfile.TemporaryDirectory(prefix="hubpublish-bisect-") as scratch:
+            return bisect(
+                result,
+                original,
+                builder(original, [spec.build() for spec in passes], Path(scratch)),
+                done.outcomes,
+                spec=fetched.variant.verify or context.recipe.verify,
+                base_dir=context.folder,
+                out=folder,
+                preprocessor=context.preprocessor,
+                cache=context.references,
+                progress=context.say,
+            )
+    except Exception as error:  # a search that breaks off must not hide what was found
+        context.say(f"the cause was not found: {error}")
+        return None
 
 
-def _described(fetched: FetchedVariant, done: Rewrite, result: Verification, staging: Path) -> VariantReport:
+def _described(
+    fetched: FetchedVariant, output: tuple[FileRecord, ...], done: Rewrite, result: Verification
+) -> VariantReport:
     assert done.fit_before is not None
     assert done.fit is not None
-    files = [done.saved.path, *([done.saved.data] if done.saved.data else [])]
     return VariantReport(
         path=fetched.variant.path,
         dtype=fetched.variant.dtype,
@@ -137,7 +155,7 @@ def _described(fetched: FetchedVariant, done: Rewrite, result: Verification, sta
             FileRecord(path=file.path, sha256=file.sha256, size=file.size)
             for file in (fetched.model, *fetched.data)
         ),
-        output=tuple(FileRecord.of(path.relative_to(staging).as_posix(), path) for path in files),
+        output=output,
         passes=tuple(PassReport.of(outcome) for outcome in done.outcomes),
         before=done.before,
         after=done.after,

@@ -36,3 +36,16 @@ PIPELINES: Final = frozenset(
     }
 )
 """Tasks on the Hub that are pipelines of Transformers.js under the same name."""
+
+OF_IMAGES: Final = frozenset(
+    {
+        "background-removal",
+        "depth-estimation",
+        "image-classification",
+        "image-feature-extraction",
+        "image-segmentation",
+        "image-to-image",
+        "object-detection",
+    }
+)
+"""Those that take an image and nothing else."""

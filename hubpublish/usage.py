@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from hubpublish.recipe import CardSpec
 from hubpublish.report import Report, VariantReport
-from hubpublish.transformers_js import DEFAULT_FOLDER, DEFAULT_NAME, PIPELINES, SUFFIX_OF_DTYPE
+from hubpublish.transformers_js import DEFAULT_FOLDER, DEFAULT_NAME, OF_IMAGES, PIPELINES, SUFFIX_OF_DTYPE
 
 
 def usage_of(report: Report, spec: CardSpec) -> str:
@@ -18,13 +18,16 @@ def usage_of(report: Report, spec: CardSpec) -> str:
     name, load = ("run", "pipeline") if task else ("model", "AutoModel")
     arguments = f"'{task}', '{report.target}'" if task else f"'{report.target}'"
     call = f"{load}({arguments}" if task else f"{load}.from_pretrained({arguments}"
+    given = "image);  // its URL, or a RawImage" if task in OF_IMAGES else "inputs);"
     lines = [
         f"import {{ {load} }} from '@huggingface/transformers';",
         "",
-        f"const {name} = await {call}, {_in_javascript(first)});",
-        f"const output = await {name}({'image' if task and 'image' in task else 'inputs'});",
+        f"const {name} = await {call}, {{",
+        *(f"  {option}," for option in _options(first)),
+        "});",
+        f"const output = await {name}({given}",
     ]
-    more = [f"For `{other.path}` the options are `{_in_javascript(other)}`." for other in others]
+    more = [f"For `{other.path}` the options are `{{ {', '.join(_options(other))} }}`." for other in others]
     return "\n".join(["```js", *lines, "```", *(["", *more] if more else [])])
 
 
@@ -50,9 +53,9 @@ def options_of(variant: VariantReport) -> dict[str, str | bool]:
     return options
 
 
-def _in_javascript(variant: VariantReport) -> str:
-    options = ", ".join(f"{name}: {_literal(value)}" for name, value in options_of(variant).items())
-    return f"{{ {options} }}"
+def _options(variant: VariantReport) -> list[str]:
+    """The members of a JavaScript object."""
+    return [f"{name}: {_literal(value)}" for name, value in options_of(variant).items()]
 
 
 def _literal(value: str | bool) -> str:

@@ -16,6 +16,7 @@ from hubpublish.hub import validate_card
 from hubpublish.markdown import cell, render_template, template_folder
 from hubpublish.publish import Plan, TargetState
 from hubpublish.report import Report
+from hubpublish.verify import InputResult
 from tests.publication import TARGET
 from tests.reports import COMMIT, card_spec, distance, report_of, variant_report, verification
 
@@ -165,6 +166,19 @@ class TestNumbers:
         card = render(report_of(variant), card_spec())
         assert "| default | 1 | 1,500 | 7 | 2.5e-07 |" in card
         assert "give the same bits" not in card
+
+    def test_of_inputs_are_of_those_that_were_compared(self) -> None:
+        proof = verification()
+        failing = InputResult(label="noise 1", status="both_fail", error="no")
+        levels = [level.model_copy(update={"inputs": (*level.inputs, failing)}) for level in proof.levels]
+        notes = ("Every output is empty.",)
+        variant = variant_report(proof=proof.model_copy(update={"levels": tuple(levels), "notes": notes}))
+        assert [row.inputs for row in verified(variant)] == [1, 1]
+        card = render(report_of(variant), card_spec())
+        assert (
+            "and at the default level. Every output is empty. On `noise 1` the runtime reports an error for "
+            "both models, so nothing is compared.\n"
+        ) in card
 
     def test_of_a_tolerance_are_the_measured_ones(self) -> None:
         proof = verification(

@@ -9,7 +9,7 @@ from huggingface_hub import CommitOperationAdd, HfApi
 from hubpublish import recipe
 from hubpublish.errors import HubpublishError, SourceError, UsageError
 from hubpublish.localhub import LocalHub
-from hubpublish.new import draft, new_recipe
+from hubpublish.new import draft
 from hubpublish.passes import PASSES
 
 CARD = """\
@@ -86,7 +86,7 @@ def test_lfs_files_are_pinned_without_a_download(hub: LocalHub, api: HfApi) -> N
     fill(api, {"README.md": CARD.encode(), "config.json": b"{}", "onnx/model.onnx": b"x" * 100})
     (listed,) = (each for each in api.model_info(REPO, files_metadata=True).siblings or () if each.lfs)
     assert listed.rfilename == "onnx/model.onnx"
-    new_recipe(api, REPO)
+    draft(api, REPO)
     assert hub.requests(r"^(GET|HEAD) /.*resolve/") == []
 
 
@@ -96,7 +96,7 @@ def test_a_model_outside_lfs_is_fetched_and_hashed(hub: LocalHub, api: HfApi) ->
     api.create_commit(REPO, [CommitOperationAdd(".gitattributes", attributes)], commit_message="no LFS")
     api.create_commit(REPO, [CommitOperationAdd("model.onnx", b"small")], commit_message="model")
     assert not any(each.lfs for each in api.model_info(REPO, files_metadata=True).siblings or ())
-    made = recipe.loads(new_recipe(api, REPO))
+    made = recipe.loads(draft(api, REPO).text)
     assert [(each.path, each.sha256) for each in made.variants] == [("model.onnx", digest(b"small"))]
 
 
@@ -141,7 +141,7 @@ def test_a_license_that_needs_a_look(api: HfApi, license_line: str, license_id: 
 def test_a_card_with_what_the_hub_takes_and_a_recipe_does_not(api: HfApi) -> None:
     card = "---\nlicense: 'MIT License!'\ntags: ['', \"x\\ny\", good]\npipeline_tag: 'Foo Bar!'\n---\n"
     fill(api, {"README.md": card.encode(), "model.onnx": b"a"})
-    made = recipe.loads(new_recipe(api, REPO))
+    made = recipe.loads(draft(api, REPO).text)
     assert (made.card.license, made.card.pipeline_tag) == ("unknown", None)
     assert made.card.tags == ("good", "webgpu", "onnx")
 
@@ -156,8 +156,8 @@ def test_a_file_name_cannot_write_into_the_recipe(api: HfApi) -> None:
 
 def test_a_target_may_be_given(api: HfApi) -> None:
     fill(api, {"model.onnx": b"a"})
-    assert recipe.loads(new_recipe(api, REPO, "acme/other")).target.repo == "acme/other"
-    assert recipe.loads(new_recipe(api, REPO, "${WHERE}")).target.repo == "${WHERE}"
+    assert recipe.loads(draft(api, REPO, "acme/other").text).target.repo == "acme/other"
+    assert recipe.loads(draft(api, REPO, "${WHERE}").text).target.repo == "${WHERE}"
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,15 @@ class TestDryRun:
         assert "\n-| copied | `config.json` |" in preview
         assert publication.api.model_info(TARGET).sha == head
 
+    def test_shows_where_nothing_would_change_only_when_forced(self, publication: Publication) -> None:
+        publication.seed()
+        publication.run()
+        (publication.out / "preview.md").unlink(missing_ok=True)
+        assert publication.run(dry_run=True).status == "nothing_to_do"
+        assert not (publication.out / "preview.md").exists()
+        assert publication.run(dry_run=True, force=True).status == "dry_run"
+        assert "Nothing would change." in (publication.out / "preview.md").read_text()
+
     def test_works_with_an_unset_variable(self, publication: Publication) -> None:
         publication.seed()
         recipe = publication.recipe(target={"repo": "${HUBPUBLISH_NAMESPACE}/small-webgpu"})
@@ -155,11 +164,27 @@ class TestDryRun:
 
     def test_leaves_nothing_of_an_earlier_run(self, publication: Publication) -> None:
         publication.seed()
+        publication.run(dry_run=True)
         stray = publication.staged / "onnx" / "old.onnx"
-        stray.parent.mkdir(parents=True)
         stray.write_bytes(b"old")
         publication.run(dry_run=True)
         assert not stray.exists()
+
+    def test_deletes_nothing_that_no_run_made(self, publication: Publication) -> None:
+        publication.seed()
+        mine = publication.staged / "mine.txt"
+        mine.parent.mkdir(parents=True)
+        mine.write_text("mine")
+        error = error_of(UsageError, lambda: publication.run(dry_run=True))
+        assert "--out" in str(error.hint)
+        assert mine.read_text() == "mine"
+
+    def test_of_a_part_proposes_no_deletion_of_the_rest(self, publication: Publication) -> None:
+        publication.models["onnx/model_fp16.onnx"] = publication.models["onnx/model.onnx"]
+        publication.seed()
+        publication.run()
+        publication.run(dry_run=True, variant="onnx/model_fp16.onnx", force=True)
+        assert "deleted" not in (publication.out / "preview.md").read_text()
 
     def test_names_a_card_that_the_hub_refuses(self, publication: Publication) -> None:
         publication.seed()

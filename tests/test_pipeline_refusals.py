@@ -11,6 +11,7 @@ import onnx_ir as ir
 import pytest
 import yaml
 
+from hubpublish import pipeline, transform
 from hubpublish import recipe as recipes
 from hubpublish.errors import (
     DeviceFitError,
@@ -163,6 +164,15 @@ def test_a_sparse_initializer(publication: Publication) -> None:
     assert "sp" in str(error)
 
 
+def test_an_opset_that_is_too_old(publication: Publication) -> None:
+    publication.models[MODEL] = model_bytes(
+        '<ir_version: 3, opset_import: ["": 6]> g (float[4] x) => (float[4] y) { y = Tanh (x) }'
+    )
+    publication.seed()
+    error = refused(publication, UnsupportedModelError)
+    assert (error.exit_code, error.where) == (4, MODEL)  # the pass that refuses knows no path
+
+
 def test_a_result_that_does_not_fit(publication: Publication) -> None:
     publication.models[MODEL] = model_bytes(SIZES_ARE_AN_INPUT)
     publication.seed()
@@ -201,6 +211,38 @@ def test_a_rewrite_that_is_wrong(publication: Publication, monkeypatch: pytest.M
     assert evidence == [".npz", ".onnx", ".onnx"]
     # The log is there for a failure above all.
     assert json.loads((publication.out / "run.json").read_text())["runs"]
+
+
+def test_a_wrong_rewrite_whose_cause_cannot_be_found(
+    publication: Publication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*args: object, **kwargs: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setitem(PASSES, Wrong.name, Wrong)
+    monkeypatch.setattr(transform, "bisect", broken)
+    publication.seed()
+    passes = ["concat_tree", "wrong", "split_tree", "sum_to_add"]
+    error = refused(publication, VerificationError, publication.recipe(passes=passes))
+    assert (error.exit_code, error.kind, error.details["culprit"]) == (5, "different", None)
+    assert any("No space left" in line for line in publication.said)
+
+
+def test_a_result_that_changes_while_it_is_verified(publication: Publication) -> None:
+    publication.seed()
+
+    def meddle(line: str) -> None:
+        if line.startswith("verifying"):
+            model = onnx.load(publication.staged / MODEL)
+            model.doc_string = "not what was rewritten"
+            onnx.save(model, publication.staged / MODEL)
+
+    error = error_of(
+        HubError,
+        lambda: pipeline.run(publication.recipe(), publication.folder, publication.options(), {}, meddle),
+    )
+    assert (error.kind, error.where) == ("staged_changed", MODEL)
+    assert publication.nothing_is_published()
 
 
 def test_a_file_that_is_no_model(publication: Publication) -> None:

@@ -53,7 +53,10 @@ def test_a_card_with_code_in_it_does_not_end_the_diff() -> None:
 def test_what_would_happen_in_a_word() -> None:
     assert "Nothing would change." in preview(ENTRIES[2])
     assert "Nothing would change." not in preview(*ENTRIES)
-    assert "The target does not exist yet" in preview(ENTRIES[1], exists=False)
+    missing = preview(ENTRIES[1], exists=False)
+    assert "The target does not exist yet" in missing
+    assert ("`target: {create: true}`" in missing) is not report_of().recipe["target"]["create"]
+    assert "\n\n## Files\n" in missing
     assert "stand in the way" not in preview(*ENTRIES)
     conflicts = (Conflict("README.md", "edited since"),)
     text = preview(*ENTRIES, conflicts=conflicts)

@@ -108,6 +108,11 @@ class TestKey:
         monkeypatch.setattr(reports, "versions", lambda: found)
         assert run_key(resolved(), {}) != before
 
+    def test_changes_with_the_template_of_the_card(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        before = run_key(resolved(), {})
+        monkeypatch.setattr(reports, "card_template_sha256", lambda: "0" * 64)
+        assert run_key(resolved(), {}) != before
+
     def test_does_not_change_with_what_defaults_say(self) -> None:
         explicit = resolved(
             passes=[{"concat_tree": {"max_inputs": 6}}, {"split_tree": {"max_outputs": 5}}, "sum_to_add"],

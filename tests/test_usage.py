@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hubpublish.transformers_js import SUFFIX_OF_DTYPE
+from hubpublish.transformers_js import OF_IMAGES, PIPELINES, SUFFIX_OF_DTYPE
 from hubpublish.usage import options_of, usage_of
 from tests.publication import TARGET
 from tests.reports import card_spec, report_of, variant_report
@@ -34,21 +34,37 @@ def test_any_other_name_is_spelled_out(path: str, options: dict[str, str]) -> No
 def test_external_data_is_asked_for() -> None:
     variant = FIRST.model_copy(update={"output": FIRST.output * 2})
     assert options_of(variant)["use_external_data_format"] is True
-    assert "use_external_data_format: true }" in usage_of(report_of(variant), card_spec())
+    assert "use_external_data_format: true," in usage_of(report_of(variant), card_spec())
 
 
 def test_a_task_is_a_pipeline() -> None:
     text = usage_of(report_of(FIRST), card_spec())
     assert text.startswith("```js\nimport { pipeline } from '@huggingface/transformers';\n")
-    assert f"await pipeline('image-segmentation', '{TARGET}', {{ device: 'webgpu', dtype: 'fp32' }});" in text
-    assert "await run(image);" in text
+    assert (
+        f"await pipeline('image-segmentation', '{TARGET}', {{\n  device: 'webgpu',\n  dtype: 'fp32',\n}});"
+        in text
+    )
+    assert "await run(image);  // its URL" in text
+
+
+def test_what_is_no_image_is_not_called_one() -> None:
+    text = usage_of(report_of(FIRST), card_spec(pipeline_tag="zero-shot-image-classification"))
+    assert "await run(inputs);" in text
+    assert OF_IMAGES < PIPELINES
+
+
+def test_no_line_of_code_is_too_long_for_the_hubs_page() -> None:
+    variant = FIRST.model_copy(update={"path": "onnx/decoder_model_fp16.onnx", "output": FIRST.output * 2})
+    assert max(map(len, usage_of(report_of(variant), card_spec()).splitlines())) <= 100
 
 
 @pytest.mark.parametrize("task", [None, "image-text-to-text", "robotics"])
 def test_without_one_the_model_is_loaded_itself(task: str | None) -> None:
     text = usage_of(report_of(FIRST), card_spec(pipeline_tag=task))
     assert "import { AutoModel }" in text
-    assert f"await AutoModel.from_pretrained('{TARGET}', {{ device: 'webgpu', dtype: 'fp32' }});" in text
+    assert (
+        f"await AutoModel.from_pretrained('{TARGET}', {{\n  device: 'webgpu',\n  dtype: 'fp32',\n}});" in text
+    )
 
 
 def test_every_other_file_has_its_options() -> None:

@@ -79,6 +79,12 @@ def test_publishing_is_one_at_a_time_and_never_cancelled() -> None:
     }
 
 
+def test_a_preview_is_there_also_where_nothing_would_change() -> None:
+    steps = yaml.safe_load((ROOT / ".github/workflows/preview.yml").read_text())["jobs"]["dry-run"]["steps"]
+    (run,) = [step["run"] for step in steps if "hubpublish run" in step.get("run", "")]
+    assert {"--dry-run", "--force"} <= set(run.split())
+
+
 def test_every_recipe_with_a_known_target_is_published() -> None:
     found, notices = matrix(HUBPUBLISH_NAMESPACE="somebody")
     assert {"recipe": "configs/birefnet_lite.yaml", "target": "somebody/BiRefNet_lite-webgpu"} in found  # type: ignore[operator]

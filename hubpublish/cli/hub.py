@@ -15,7 +15,9 @@ app = typer.Typer()
 @app.command(
     epilog=examples(
         "hubpublish hub --port 8080",
-        "HF_ENDPOINT=http://127.0.0.1:8080 HF_TOKEN=hf_alice_write hubpublish run configs/birefnet_lite.yaml",
+        "export HF_ENDPOINT=http://127.0.0.1:8080 HF_TOKEN=hf_alice_write HF_HUB_DISABLE_XET=1",
+        "hf upload alice/my-model folder-with-onnx-files .",
+        "hubpublish new alice/my-model > recipe.yaml",
     )
 )
 def hub(
@@ -25,7 +27,9 @@ def hub(
     """Serve a Hub on this machine, until interrupted.
 
     It speaks enough of the Hub's API for an unmodified huggingface_hub client to create, read, commit,
-    open pull requests and tag. Its tokens are for tests, and it listens on 127.0.0.1 only.
+    open pull requests and tag; not for its Xet uploads, hence HF_HUB_DISABLE_XET. It listens on
+    127.0.0.1 only and is empty at first. Its tokens are hf_alice_write and hf_alice_read, of a member
+    of the organization acme, and hf_bob_write.
     """
     from hubpublish.localhub import serve
 
@@ -40,7 +44,8 @@ def demo(
     """Run a recipe on a Hub on this machine, for real.
 
     Seeds a local Hub with a small model of BiRefNet's structure and random weights, runs the recipe
-    against it for real, and leaves the published repo as a plain folder.
+    against it for real, and leaves the published repo as a plain folder. Run it in a checkout, where
+    the recipe is.
     """
     from hubpublish.cli.output import emit, note
     from hubpublish.demo.run import run_demo

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from hubpublish.cli.options import Device, Json, ModelFile, cache_folder, examples
-from hubpublish.cli.output import emit, emit_json, emit_table, note
+from hubpublish.cli.output import emit, emit_json, emit_table, note, prose
 
 app = typer.Typer()
 
@@ -29,7 +29,11 @@ def rewrite(
     ],
     passes: Annotated[
         list[str] | None,
-        typer.Option("--pass", help="NAME[:key=value,...]; repeat for several. Default: every exact pass."),
+        typer.Option(
+            "--pass",
+            metavar="NAME[:key=value,...]",
+            help="A pass with its options; repeat for several. Default: every exact pass.",
+        ),
     ] = None,
     device: Annotated[
         str | None, typer.Option(help="Device profile that the result must fit.", show_default=False)
@@ -94,11 +98,22 @@ def verify(
     ] = "exact",
     ep: Annotated[str, typer.Option(help="Execution provider: cpu.")] = "cpu",
     shape: Annotated[
-        list[str] | None, typer.Option(help="INPUT=1,3,...: the shape of an input with free dimensions.")
+        list[str] | None,
+        typer.Option(
+            metavar="INPUT=1,3,...", help="The shape of an input with free dimensions; repeat for several."
+        ),
     ] = None,
-    value: Annotated[list[str] | None, typer.Option(help="INPUT=VALUE: an input's fixed value.")] = None,
+    value: Annotated[
+        list[str] | None,
+        typer.Option(metavar="INPUT=VALUE", help="An input's fixed value; repeat for several."),
+    ] = None,
     input_file: Annotated[
-        list[str] | None, typer.Option("--input", help="INPUT=FILE.npy: an input's fixed value from a file.")
+        list[str] | None,
+        typer.Option(
+            "--input",
+            metavar="INPUT=FILE.npy",
+            help="An input's fixed value from a file; repeat for several.",
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -142,7 +157,7 @@ def passes(as_json: Json = False) -> None:
         emit(f"{entry['name']} ({'exact' if entry['exact'] else 'approximate'})", style="bold")
         for name, option in entry["options"].items():
             emit(f"  {name} = {option['default']}: {option['description']}")
-        for line in entry["documentation"].splitlines():
+        for line in prose(entry["documentation"]):
             emit(f"  {line}" if line else "")
         emit()
 

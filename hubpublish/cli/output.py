@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from rich.text import Text
 
 from hubpublish.errors import HubpublishError
 
+_PROSE_WIDTH = 76
+
 
 def emit_json(document: Mapping[str, Any]) -> None:
     """Print one JSON document; with ``--json`` nothing else goes to stdout."""
@@ -23,6 +26,16 @@ def emit_json(document: Mapping[str, Any]) -> None:
 def emit(line: str = "", style: str = "") -> None:
     """Print a line of a result, as it is: names may look like markup, and are never broken up."""
     _console().print(Text(line, style=style), soft_wrap=True)
+
+
+def prose(text: str) -> list[str]:
+    """The lines of a docstring for a narrow terminal; what is indented in it stays as it is."""
+    lines: list[str] = []
+    for block in text.replace("``", "`").split("\n\n"):
+        if lines:
+            lines.append("")
+        lines += block.splitlines() if block.startswith(" ") else textwrap.wrap(block, _PROSE_WIDTH)
+    return lines
 
 
 def emit_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

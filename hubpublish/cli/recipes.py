@@ -37,7 +37,10 @@ def run(
         bool, typer.Option("--as-pr", help="Open a pull request, or bring the one opened before up to date.")
     ] = False,
     variant: Annotated[
-        str | None, typer.Option(help="Take only this variant; with --dry-run.", show_default=False)
+        str | None,
+        typer.Option(
+            metavar="PATH", help="Take only the variant of this path; with --dry-run.", show_default=False
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for staged files, preview and log. Default: out/RECIPE.")
@@ -53,7 +56,7 @@ def run(
 
     Fetches the source and checks its SHA-256, rewrites each variant, proves on the CPU that it
     computes the same, and publishes everything in one commit. Does nothing if the target already
-    holds the result.
+    holds the result. Publishing takes a token that may write: HF_TOKEN, or that of `hf auth login`.
     """
     from hubpublish import pipeline
     from hubpublish import recipe as recipes
@@ -77,7 +80,7 @@ def run(
 
 @app.command(
     epilog=examples(
-        "hubpublish new onnx-community/BiRefNet_lite-ONNX > configs/birefnet_lite.yaml",
+        "hubpublish new onnx-community/BiRefNet_lite-ONNX > configs/my-recipe.yaml",
     )
 )
 def new(
@@ -95,7 +98,7 @@ def new(
     """Write a first recipe for a repo, to stdout.
 
     Lists the repo's ONNX variants and takes their SHA-256 from the Hub; no model is downloaded.
-    What it cannot know is left as a comment, and named on stderr.
+    What it cannot know is left as a comment; what it had to guess or leave open is named on stderr.
     """
     from hubpublish import hub
     from hubpublish.new import draft
@@ -109,7 +112,7 @@ def new(
 def show_result(result: Any) -> None:
     """Print how a run ended, for people."""
     words = {
-        "nothing_to_do": f"Nothing to do: {result.target} already holds this result.",
+        "nothing_to_do": f"Nothing to do: {result.url} already holds this result.",
         "dry_run": "Dry run: nothing was published. Look at\n"
         f"  {result.out}/preview.md        what publishing would change\n"
         f"  {result.out}/staged/README.md  the model card",

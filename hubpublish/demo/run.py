@@ -10,6 +10,7 @@ from huggingface_hub import HfApi
 
 from hubpublish import hub, pipeline
 from hubpublish import recipe as recipes
+from hubpublish.demo.card import demo_card
 from hubpublish.demo.config import SMALL
 from hubpublish.demo.repo import write_repo
 from hubpublish.errors import UsageError
@@ -21,6 +22,8 @@ OWNER = "acme"
 SOURCE = f"{OWNER}/birefnet-demo"
 TARGET = f"{OWNER}/birefnet-demo-webgpu"
 TOKEN = "hf_alice_write"  # the local Hub's own, of a member of the owner
+PARTS = ("source", "hub", "cache", "run", "published")  # what the demo makes in its folder
+MARK = ".hubpublish-demo"  # in a folder whose parts a later demo may remove
 
 Say = Callable[[str], None]
 
@@ -30,15 +33,18 @@ def run_demo(out: Path, recipe_path: Path, say: Say) -> list[str]:
 
     Args:
         out: Folder for what the demo leaves; what an earlier demo left there is replaced.
-        recipe_path: The recipe to run; its source, pins and target are replaced in memory.
+        recipe_path: The recipe to run; its source, pins, target and texts are replaced in memory.
         say: Called with a line of progress.
 
     Returns:
         Lines that say what to look at.
+
+    Raises:
+        UsageError: The folder holds something else, or the recipe has a file that the demo does not build.
+        HubpublishError: See `hubpublish.pipeline.run`.
     """
     recipe = recipes.load(recipe_path)
-    for part in ("source", "hub", "cache", "run", "published"):
-        shutil.rmtree(out / part, ignore_errors=True)
+    _clear(out)
     say("building a model of BiRefNet-lite's structure with random weights, fp32 and fp16")
     write_repo(out / "source", SMALL)
     with LocalHub(out / "hub") as local:
@@ -54,8 +60,23 @@ def run_demo(out: Path, recipe_path: Path, say: Say) -> list[str]:
     return _what_to_look_at(published, result, out)
 
 
+def _clear(out: Path) -> None:
+    """Remove what an earlier demo left, and nothing of anybody else's."""
+    if out.exists() and not (out / MARK).exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError(
+            "this was not made by an earlier demo, so the demo does not write there",
+            where=str(out),
+            hint="name a new folder with --out",
+            kind="folder_in_use",
+        )
+    for part in PARTS:
+        shutil.rmtree(out / part, ignore_errors=True)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / MARK).touch()
+
+
 def _pointed_here(recipe: Recipe, source: Path, say: Say) -> Recipe:
-    """The recipe with source, pins and target of the demo, each replacement told."""
+    """The recipe with source, pins, target and texts of the demo, each replacement told."""
     variants = []
     for variant in recipe.variants:
         path = source / variant.path
@@ -68,11 +89,13 @@ def _pointed_here(recipe: Recipe, source: Path, say: Say) -> Recipe:
         variants.append(variant.model_copy(update={"sha256": sha256}))
     say(f"replaced source.repo: {recipe.source.repo} -> {SOURCE}")
     say(f"replaced target.repo: {recipe.target.repo} -> {TARGET}")
+    say("replaced the texts of card, which speak of the trained model")
     return recipe.model_copy(
         update={
             "source": recipe.source.model_copy(update={"repo": SOURCE}),
             "variants": tuple(variants),
             "target": recipe.target.model_copy(update={"repo": TARGET, "create": True}),
+            "card": demo_card(recipe.card, SOURCE, SMALL),
         }
     )
 
@@ -88,10 +111,11 @@ def _what_to_look_at(published: Path, result: pipeline.RunResult, out: Path) -> 
     assert result.report is not None
     files = [f"  {published / record.path}" for record in result.report.outputs]
     return [
-        f"Published on the local Hub as {result.target}, commit {result.commit}. Look at",
+        f"Published on the local Hub as {result.target} at commit {result.commit}.",
+        "The Hub is stopped again; what it published is below. Look at",
         f"  {published / 'README.md'}    the model card",
         f"  {published / 'report.json'}  everything it says, node by node",
-        f"  {published / 'recipe.yaml'}  the recipe with nothing left that can move",
+        f"  {published / 'recipe.yaml'}  the recipe as it was run, every file pinned",
         *files,
-        f"  {out / 'run' / 'run.json'}   durations and memory of this run (not published)",
+        f"  {out / 'run' / 'run.json'}  durations and memory of this run (not published)",
     ]

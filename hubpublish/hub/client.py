@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 
 import httpx2
 from huggingface_hub import HfApi, constants, set_client_factory
-from huggingface_hub.utils._headers import build_hf_headers
-from huggingface_hub.utils._http import default_client_factory, get_session, hf_raise_for_status
-from huggingface_hub.utils.tqdm import disable_progress_bars, enable_progress_bars
+from huggingface_hub.utils import (
+    build_hf_headers,
+    disable_progress_bars,
+    enable_progress_bars,
+    get_session,
+    hf_raise_for_status,
+)
+from huggingface_hub.utils._http import default_client_factory
 
 import hubpublish
-from hubpublish.errors import HubError
-from hubpublish.hub.redact import guard_logs, redact, remember
-from hubpublish.hub.retry import retried
+from hubpublish.errors import HubError, UsageError
+from hubpublish.hub.causes import note_request
+from hubpublish.hub.redact import guard_logs, redact, remember, without_query
+from hubpublish.hub.retry import refuse_long_wait, retried
 from hubpublish.hub.translate import translated
 
 DEFAULT_ENDPOINT = "https://huggingface.co"
@@ -22,6 +29,7 @@ CONNECT_TIMEOUT = 10.0  # seconds
 READ_TIMEOUT = 120.0  # seconds without a byte; the Hub answers a commit of many files late
 LIBRARY = "hubpublish"
 
+_ENDPOINT = re.compile(r"https?://[^/?#\s]+(/[^?#\s]*)?")
 _xet_disabled_by_user = constants.HF_HUB_DISABLE_XET
 _installed_timeout: float | None = None
 
@@ -33,10 +41,17 @@ def connect(endpoint: str | None, token: str | bool | None, *, timeout: float = 
         endpoint: Base URL; None: ``HF_ENDPOINT``, else the public Hub.
         token: A token; None: the machine's own (keyless, ``HF_TOKEN``, ``hf auth login``); False: none.
         timeout: Seconds that a read or write may stall; the client's own default is to wait for ever.
+
+    Raises:
+        UsageError: ``bad_endpoint``.
     """
-    url = (endpoint or constants.ENDPOINT).rstrip("/")
-    if isinstance(token, str):
-        remember(token)
+    url = (constants.ENDPOINT if endpoint is None else endpoint).rstrip("/")
+    if not _ENDPOINT.fullmatch(url):
+        raise UsageError(
+            f"the endpoint {redact(without_query(url))!r} is not the address of a Hub",
+            hint="give --endpoint, or HF_ENDPOINT, as https://host",
+            kind="bad_endpoint",
+        )
     guard_logs()
     _bound_waits(timeout)
     # The client reads these two environment variables when it is imported, and the constants at each
@@ -98,6 +113,11 @@ def _messages(answer: object, key: str) -> list[str]:
     return [" ".join(redact(text).split()) for text in texts]
 
 
+def _remember_token(request: httpx2.Request) -> None:
+    # Wherever it came from: a keyless one is not known before it is sent, and a server may repeat it.
+    remember(request.headers.get("Authorization", "").removeprefix("Bearer ").strip())
+
+
 def _bound_waits(timeout: float) -> None:
     global _installed_timeout
     if timeout == _installed_timeout:
@@ -117,7 +137,10 @@ def _bound_waits(timeout: float) -> None:
         client = default_client_factory()
         client.timeout = limits
         hooks = client.event_hooks
-        client.event_hooks = {**hooks, "request": [*hooks["request"], bound]}
+        client.event_hooks = {
+            "request": [_remember_token, note_request, *hooks["request"], bound],
+            "response": [*hooks["response"], refuse_long_wait],
+        }
         return client
 
     set_client_factory(bounded)

@@ -13,12 +13,13 @@ _BEARER = re.compile(r"(?i)\b(bearer\s+)[^\s'\",;]+")
 _USER_INFO = re.compile(r"(?<=://)[^/@\s'\"]+@")
 _QUERY = re.compile(r"(?<![\w.])(https?://[^\s'\"<>?]+)\?[^\s'\"<>]*")
 _HIDDEN = "***"
+_SHORTEST = 6  # characters; a shorter secret is none, and to hide it would garble everything
 _known: set[str] = set()
 
 
 def remember(secret: str) -> None:
     """Have ``redact`` hide this very text too, whatever its form."""
-    if secret:
+    if len(secret) >= _SHORTEST:
         _known.add(secret)
 
 

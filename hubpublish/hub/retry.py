@@ -8,14 +8,14 @@ from typing import TypeVar
 
 import httpx2
 from huggingface_hub.errors import HfHubHTTPError
-from huggingface_hub.utils._http import parse_ratelimit_headers
+from huggingface_hub.utils import hf_raise_for_status
 
-from hubpublish.hub.translate import root_of
+from hubpublish.hub.causes import is_unreadable, root_of, seconds_to_wait
 
 T = TypeVar("T")
 
 ATTEMPTS = 4
-CONNECT_ATTEMPTS = 2  # no route or no server: that rarely passes in seconds
+FEW_ATTEMPTS = 2  # no route, no server, an answer that makes no sense: that rarely passes in seconds
 BASE_DELAY = 0.5  # seconds, doubled each time
 LONGEST_WAIT = 60.0  # seconds; a rate limit that lasts longer is reported instead
 _STATUSES = frozenset({408, 429, 500, 502, 503, 504})
@@ -29,6 +29,8 @@ def is_transient(error: BaseException) -> bool:
         return root.response.status_code in _STATUSES
     if isinstance(root, httpx2.TransportError):
         return not isinstance(root, _PERMANENT)
+    if is_unreadable(error):
+        return True
     return isinstance(root, OSError) and "Consistency check failed" in str(root)
 
 
@@ -49,25 +51,25 @@ def retried(call: Callable[[], T]) -> T:
         attempt += 1
 
 
+def refuse_long_wait(response: httpx2.Response) -> None:
+    """Raise for an answer that asks to wait for longer than `LONGEST_WAIT`.
+
+    The client repeats some requests by itself, and would wait for as long as it is told.
+
+    Raises:
+        HfHubHTTPError: As if the client had given up.
+    """
+    if response.status_code in _STATUSES and (seconds_to_wait(response) or 0.0) > LONGEST_WAIT:
+        hf_raise_for_status(response)
+
+
 def _wait(error: Exception, attempt: int) -> float | None:
     """Seconds until the next attempt, None when there is none."""
     root = root_of(error)
-    unreachable = isinstance(root, httpx2.ConnectError | httpx2.ConnectTimeout)
-    if not is_transient(error) or attempt >= (CONNECT_ATTEMPTS if unreachable else ATTEMPTS):
+    rarely_passes = isinstance(root, httpx2.ConnectError | httpx2.ConnectTimeout) or is_unreadable(error)
+    if not is_transient(error) or attempt >= (FEW_ATTEMPTS if rarely_passes else ATTEMPTS):
         return None
-    asked = seconds_to_wait(root)
+    asked = seconds_to_wait(root.response) if isinstance(root, HfHubHTTPError) else None
     if asked is None:
         return BASE_DELAY * 2.0 ** (attempt - 1)
     return asked if asked <= LONGEST_WAIT else None
-
-
-def seconds_to_wait(error: BaseException) -> float | None:
-    """What a 429 or 503 asks for: RateLimit or Retry-After header, in seconds."""
-    if not isinstance(error, HfHubHTTPError):
-        return None
-    headers = error.response.headers
-    limit = parse_ratelimit_headers(headers)
-    if limit is not None and limit.remaining == 0:
-        return float(limit.reset_in_seconds)
-    after = headers.get("Retry-After", "").strip()
-    return float(after) if after.isdigit() else None

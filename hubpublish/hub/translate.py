@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +12,6 @@ from typing import TypeVar
 import httpx2
 from huggingface_hub.errors import (
     DisabledRepoError,
-    FileMetadataError,
     GatedRepoError,
     HfHubHTTPError,
     HFValidationError,
@@ -26,6 +25,7 @@ from huggingface_hub.errors import (
 )
 
 from hubpublish.errors import HubpublishError
+from hubpublish.hub.causes import is_unreadable, latest_url, raised_in, root_of, seconds_to_wait, status_of
 from hubpublish.hub.redact import redact, without_query
 
 E = TypeVar("E", bound=HubpublishError)
@@ -83,22 +83,9 @@ def translate(error: Exception, error_class: type[E], action: str, *, repo: str 
     )
 
 
-def root_of(error: BaseException) -> BaseException:
-    """The exception that says why: the client wraps it when it looks into its cache, or uploads."""
-    while error.__cause__ is not None and (
-        isinstance(error, LocalEntryNotFoundError) or type(error) in (ValueError, RuntimeError)
-    ):
-        error = error.__cause__
-    return error
-
-
-def status_of(error: BaseException) -> int | None:
-    """The HTTP status that an exception carries, if any."""
-    root = root_of(error)
-    return root.response.status_code if isinstance(root, HfHubHTTPError) else None
-
-
 def _where(error: BaseException) -> str | None:
+    if is_unreadable(error):
+        return without_query(latest_url() or "") or None
     if not isinstance(error, httpx2.HTTPError):
         return None
     try:
@@ -151,8 +138,12 @@ def _by_status(error: HfHubHTTPError) -> _Reason:
         return _Reason("not_found", f"the Hub knows no such address{said}", "check names and endpoint")
     if status in (409, 412):
         return _Reason("conflict", f"it changed meanwhile{said}", "run again")
+    if status == 408:
+        return _Reason("timeout", f"the Hub waited in vain for the request{said}", _NETWORK_HINT)
     if status == 429:
-        return _Reason("rate_limited", f"too many requests{said}", "wait a few minutes, then run again")
+        asked = seconds_to_wait(error.response)
+        wait = "a few minutes" if asked is None else f"{math.ceil(asked)} seconds"
+        return _Reason("rate_limited", f"too many requests{said}", f"wait {wait}, then run again")
     if status >= 500:
         return _Reason(
             "server_error", f"the Hub answered with status {status}{said}", "run again in a few minutes"
@@ -163,6 +154,8 @@ def _by_status(error: HfHubHTTPError) -> _Reason:
 def _network(error: BaseException) -> _Reason | None:
     if isinstance(error, OfflineModeIsEnabled):
         return _Reason("no_network", "offline mode is enabled", "unset HF_HUB_OFFLINE")
+    if _is_about_the_token(error):
+        return _Reason("unauthorized", "the token holds characters that no token has", _TOKEN_HINT)
     if isinstance(error, httpx2.UnsupportedProtocol | httpx2.InvalidURL):
         return _Reason("bad_endpoint", "the endpoint is not a URL", "give it as https://host")
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
@@ -173,9 +166,20 @@ def _network(error: BaseException) -> _Reason | None:
         return _Reason("connection_lost", "the connection broke", _NETWORK_HINT)
     if isinstance(error, LocalEntryNotFoundError):
         return _Reason("no_network", "no connection to the Hub, and it is not in the cache", _NETWORK_HINT)
-    if isinstance(error, FileMetadataError | json.JSONDecodeError):
-        return _Reason("not_a_hub", "what answers there is not a Hub", "check the endpoint and the proxy")
+    if is_unreadable(error):
+        return _Reason(
+            "not_a_hub",
+            "what answers there is not a Hub, or its answer was garbled on the way",
+            "check the endpoint and the proxy, then run again",
+        )
     return None
+
+
+def _is_about_the_token(error: BaseException) -> bool:
+    """Whether a header could not be sent: of all that the client puts there, users write the token."""
+    if isinstance(error, httpx2.LocalProtocolError):
+        return "header" in str(error).lower()
+    return isinstance(error, UnicodeEncodeError) and raised_in(error).startswith("httpx2.")
 
 
 def _local(error: BaseException) -> _Reason | None:

@@ -200,7 +200,7 @@ def serve(root: Path | str, port: int = 0, *, announce: Callable[[str], None] = 
     """
     with LocalHub(root, port=port) as hub:
         announce(f"Local Hub at {hub.endpoint} (files in {hub.state.root})")
-        announce(f"To use it: HF_ENDPOINT={hub.endpoint} HF_TOKEN=hf_alice_write HF_HUB_DISABLE_XET=1")
+        announce(f"To use it: export HF_ENDPOINT={hub.endpoint} HF_TOKEN=hf_alice_write HF_HUB_DISABLE_XET=1")
         try:
             threading.Event().wait()
         except KeyboardInterrupt:

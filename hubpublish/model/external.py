@@ -7,7 +7,10 @@ from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
+import onnx
 import onnx_ir as ir
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
 
 from hubpublish.errors import SourceError
 from hubpublish.model.scopes import scopes
@@ -17,22 +20,58 @@ INLINE_LIMIT = PROTOBUF_LIMIT - 2**26  # leaves 64 MiB for nodes and names
 EXTERNAL_THRESHOLD = 1024  # bytes; smaller tensors stay inline, where shape inference reads them
 
 
+def locations(model: onnx.ModelProto) -> Iterator[str]:
+    """Every location that a tensor names, wherever it stands; empty where one should be named.
+
+    That is: initializers, attributes of nodes in the main graph, in bodies and in functions, sparse
+    tensors, training information.
+    """
+    pending: list[Message] = [model]
+    while pending:
+        message = pending.pop()
+        if isinstance(message, onnx.TensorProto):
+            found = [entry.value for entry in message.external_data if entry.key == "location"]
+            yield from found or [""] * (message.data_location == onnx.TensorProto.EXTERNAL)
+            continue
+        for field, value in message.ListFields():
+            if field.type == FieldDescriptor.TYPE_MESSAGE:
+                pending.extend([value] if isinstance(value, Message) else value)
+
+
+def checked_location(location: str, where: str) -> str:
+    """A location in its normal form, if it cannot lead out of the model's folder on any system.
+
+    Raises:
+        SourceError: ``external_data_location``.
+    """
+    posix, windows = PurePosixPath(location), PureWindowsPath(location)
+    unsafe = (
+        posix.is_absolute()
+        or windows.anchor
+        or ".." in posix.parts
+        # A backslash separates on one system and is part of the name on another.
+        or "\\" in location
+        or "\0" in location
+        or not posix.parts
+    )
+    if unsafe:
+        raise SourceError(
+            f"the model reads external data at {location!r}, which is not a plain path in its folder",
+            where=where,
+            hint="do not use this file: such a location can read any file of this machine",
+            kind="external_data_location",
+            details={"location": location},
+        )
+    return str(posix)
+
+
 def external_path(folder: Path, location: str) -> Path:
     """Where external data lies, given the model's folder and the location in the file.
 
     Raises:
-        SourceError: The location is empty, absolute, or leaves the folder.
+        SourceError: ``external_data_location``.
     """
-    parts = {*PurePosixPath(location).parts, *PureWindowsPath(location).parts}
-    windows = PureWindowsPath(location)
-    if not location or PurePosixPath(location).is_absolute() or windows.anchor or ".." in parts:
-        raise SourceError(
-            f"external data lies at {location!r}, which is not inside the model's folder",
-            where=str(folder),
-            hint="do not use this file: such a location can read any file of this machine",
-            kind="external_data_location",
-        )
-    return folder / location
+    return folder / checked_location(location, str(folder))
 
 
 def attach(model: ir.Model, folder: Path) -> None:

@@ -17,9 +17,6 @@ import onnx_ir as ir
 
 from hubpublish.errors import SourceError, UnsupportedModelError, UsageError
 from hubpublish.model import external, leftovers, unsupported
-from hubpublish.model.external import external_path
-
-__all__ = ["SavedModel", "external_path", "load", "save", "sha256_of"]
 
 
 @dataclass(frozen=True)

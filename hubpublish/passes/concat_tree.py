@@ -1,7 +1,8 @@
 """Concat of many inputs as a tree of narrow Concats. Exact.
 
-Removes: a Concat that binds more storage buffers than the device grants. The runtime then fails
-with ``Too many storage buffers in shader. Current: 11, Max is 10``, or fails to compile it.
+Removes: a Concat that binds more storage buffers than the device grants. ONNX Runtime Web up to 1.22
+then fails with ``Too many storage buffers in shader. Current: 11, Max is 10``, or fails to compile
+it; newer releases split it up themselves.
 
     Concat(x1, ..., xn) = Concat(Concat(x1, ..., xk), Concat(xk+1, ..., x2k), ...)
 

@@ -41,17 +41,23 @@ class Sizes(abc.ABC):
 
 @dataclass
 class KnownSizes(Sizes):
-    """Numbers: constants in the graph."""
+    """Numbers: constants in the graph, ``hidden`` behind an Identity where they were before.
+
+    The runtime infers no shapes from those, so that wrong ones fail only when they are used, and a
+    Loop that does not run even once makes outputs of other shapes.
+    """
 
     tree: tuple[Tree, ...]
     sizes: list[int]
     opset: int
+    hidden: bool = False
 
     def of_groups(self, groups: list[list[int]], make: NodeMaker) -> tuple[list[ir.Value], list[ir.Attr]]:
         totals = [sum(self.sizes[part] for part in group) for group in groups]
-        if self.opset >= SIZES_ARE_AN_INPUT:
-            return [make.constant(totals)], []
-        return [], [ir.AttrInt64s("split", totals)]
+        if self.opset < SIZES_ARE_AN_INPUT:
+            return [], [ir.AttrInt64s("split", totals)]
+        constant = make.constant(totals)
+        return list(make("Identity", [constant])) if self.hidden else [constant], []
 
 
 @dataclass
@@ -103,10 +109,13 @@ def find_sizes(
     if given is not None:
         if len(given) != count or min(given) < 0:
             return Skip(f"its {len(given)} sizes do not go with its {count} outputs; the model is not valid")
-        return KnownSizes(grouped(count, width), given, opset)
-    sizes = _equal(_length(node, known), count, opset)
+        return KnownSizes(grouped(count, width), given, opset, hidden=_hidden(node))
+    length = _length(node, known)
+    sizes = _equal(length, count, opset)
     if sizes is not None:
         return KnownSizes(grouped(count, width), sizes, opset)
+    if length is not None and opset < LAST_PART_MAY_BE_SMALLER:  # later ones load, and fail when they run
+        return Skip(f"an axis of length {length} has no {count} equal parts; the model is not valid")
     if opset < LAST_PART_MAY_BE_SMALLER and (nested := _nested_equally(list(range(count)), width)):
         return EqualSizes(nested)
     if opset < SIZES_ARE_AN_INPUT:
@@ -138,6 +147,10 @@ def _given_sizes(node: ir.Node, opset: int) -> list[int] | Skip | None:
     if sizes is not None:
         return [int(size) for size in sizes]
     return Skip(_why_not_constant(node.inputs[1]))
+
+
+def _hidden(node: ir.Node) -> bool:
+    return len(node.inputs) > 1 and behind_identities(node.inputs[1]) is not node.inputs[1]
 
 
 def _says(attribute: ir.Attr | None, number: int) -> bool:

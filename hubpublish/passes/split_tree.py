@@ -19,11 +19,12 @@ from typing import ClassVar
 import onnx_ir as ir
 from pydantic import Field
 
-from hubpublish.model import FreshNames, Scope
+from hubpublish.model import FreshNames, Scope, scopes
+from hubpublish.model.constants import is_onnx
 from hubpublish.model.scopes import always_given
 from hubpublish.passes.base import NodeMaker, PassOptions, PassOutcome, Replacement, RewritePass, Skip
 from hubpublish.passes.proofs.facts import Proofs
-from hubpublish.passes.split_sizes import Sizes, find_sizes
+from hubpublish.passes.split_sizes import ComputedSizes, Sizes, find_sizes
 from hubpublish.passes.trees import Tree, leaves
 
 
@@ -50,6 +51,7 @@ class SplitTree(RewritePass[SplitTreeOptions]):
     def call(self, model: ir.Model) -> PassOutcome:
         self._model = model
         self._proofs = Proofs(model)
+        self._loops = any(is_onnx(node, "Loop", "Scan") for scope in scopes(model) for node in scope.graph)
         return super().call(model)
 
     def concerns(self, node: ir.Node) -> bool:
@@ -70,6 +72,10 @@ class SplitTree(RewritePass[SplitTreeOptions]):
         )
         if isinstance(sizes, Skip):
             return sizes
+        if isinstance(sizes, ComputedSizes) and self._loops:
+            # A Scan fails without the inferred shapes of its body's outputs; a Loop that does not run
+            # even once makes outputs of those shapes.
+            return Skip("the runtime infers no shapes from computed sizes; a Loop or Scan may need them")
         parts: dict[int, ir.Value] = {}
 
         def split(value: ir.Value, children: tuple[Tree, ...]) -> None:

@@ -14,11 +14,13 @@ Source: onnxruntime's CPU kernel of Sum, and the operator's broadcasting since o
 
 from __future__ import annotations
 
+import onnx
 import onnx_ir as ir
 
 from hubpublish.model import FreshNames, Scope
 from hubpublish.passes.base import NodeMaker, PassOptions, PassOutcome, Replacement, RewritePass, Skip
 from hubpublish.passes.proofs.facts import Proofs
+from hubpublish.passes.proofs.types import Types
 
 SUM_BROADCASTS = 8  # opset; the shapes had to be equal before, and the runtime fails if they are not
 
@@ -37,6 +39,7 @@ class SumToAdd(RewritePass[PassOptions]):
 
     def call(self, model: ir.Model) -> PassOutcome:
         self._proofs = Proofs(model)
+        self._types = Types(model, self._proofs)
         return super().call(model)
 
     def concerns(self, node: ir.Node) -> bool:
@@ -47,6 +50,8 @@ class SumToAdd(RewritePass[PassOptions]):
             return Skip("has an empty input, which Sum does not allow")
         if scope.opset is not None and scope.opset < SUM_BROADCASTS and not self._of_one_shape(node):
             return Skip("takes only equal shapes before opset 8, which are not certain; Add would broadcast")
+        if (wrong := self._of_other_type(node, scope)) is not None:
+            return Skip(f"input {wrong!r} is of a type that Sum of opset {scope.opset} does not take")
         make = NodeMaker(node, names)
         total, *others = node.inputs
         if not others:
@@ -62,3 +67,10 @@ class SumToAdd(RewritePass[PassOptions]):
         shapes = {self._proofs.of(value).shape for value in node.inputs if value is not None}
         (first, *others) = shapes
         return not others and first is not None and None not in first
+
+    def _of_other_type(self, node: ir.Node, scope: Scope) -> str | None:
+        """An input that Sum cannot take, if there is one: Add takes integers, and Identity anything."""
+        assert scope.opset is not None
+        taken = frozenset(onnx.defs.get_schema("Sum", scope.opset, "").inputs[0].types)
+        given = [value for value in dict.fromkeys(node.inputs) if value is not None]
+        return next((value.name for value in given if self._types.other_than(value, taken)), None)

@@ -2,14 +2,13 @@
 
 from hubpublish.publish.access import ensure_target, require_write_token
 from hubpublish.publish.commit import Message, Published, check_published, commit_plan, publish
-from hubpublish.publish.manifest import MANIFEST, Manifest, make_manifest
+from hubpublish.publish.manifest import Manifest, make_manifest
 from hubpublish.publish.plan import Conflict, Plan, PlanEntry, make_plan, refuse_conflicts, refuse_edited
 from hubpublish.publish.pull_request import PullRequest, find_pull_request
 from hubpublish.publish.staged import StagedFile, stage
-from hubpublish.publish.target import TargetFile, TargetState, already_published, read_file, read_target
+from hubpublish.publish.target import TargetState, already_published, read_file, read_target
 
 __all__ = [
-    "MANIFEST",
     "Conflict",
     "Manifest",
     "Message",
@@ -18,7 +17,6 @@ __all__ = [
     "Published",
     "PullRequest",
     "StagedFile",
-    "TargetFile",
     "TargetState",
     "already_published",
     "check_published",

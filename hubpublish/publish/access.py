@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from huggingface_hub import HfApi
-from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
-from huggingface_hub.utils._headers import get_token_to_send
+from huggingface_hub.errors import RepositoryNotFoundError
+from huggingface_hub.utils import get_token_to_send
 
 from hubpublish.errors import HubError
-from hubpublish.hub import retried, status_of, translated
+from hubpublish.hub import may_have_landed, retried, status_of, translated
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,16 @@ def whoami(api: HfApi) -> Account:
     """
     with translated(HubError, "ask who the token belongs to"):
         found = retried(lambda: api.whoami(cache=True))  # asked often, and the Hub limits it
-    token = (found.get("auth") or {}).get("accessToken") or {}
-    return Account(str(found["name"]), str(token.get("role", "")))
+    try:
+        token = (found.get("auth") or {}).get("accessToken") or {}
+        return Account(str(found["name"]), str(token.get("role", "")))
+    except (AttributeError, KeyError):
+        raise HubError(
+            "the Hub does not say who the token belongs to",
+            where=api.endpoint,
+            hint="check the endpoint and the proxy, then run again",
+            kind="not_a_hub",
+        ) from None
 
 
 def require_write_token(api: HfApi, repo: str) -> None:
@@ -60,7 +68,7 @@ def ensure_target(
     if as_pr:
         require_write_token(api, repo)
     try:
-        with translated(HubError, "check the access to the target", repo=repo):
+        with translated(HubError, f"publish to {repo}"):
             try:
                 retried(lambda: api.auth_check(repo, write=not as_pr))
             except RepositoryNotFoundError as error:
@@ -74,8 +82,9 @@ def ensure_target(
 def _create(api: HfApi, repo: str, private: bool) -> None:
     try:
         api.create_repo(repo, private=private, exist_ok=False)
-    except HfHubHTTPError as error:
-        if status_of(error) != 409:  # somebody else was faster
+    except Exception as error:
+        faster = status_of(error) == 409  # somebody else was
+        if not faster and not (may_have_landed(error) and retried(lambda: api.repo_exists(repo))):
             raise
     retried(lambda: api.auth_check(repo, write=True))
 

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import httpx2
 from huggingface_hub import CommitInfo, CommitOperationAdd, CommitOperationDelete, HfApi
 from huggingface_hub.hf_api import RepoFile
 
 from hubpublish.errors import HubError
-from hubpublish.hub import retried, status_of, translate, translated, validate_card
+from hubpublish.hub import may_have_landed, retried, status_of, translate, translated, validate_card
+from hubpublish.layout import CARD, MANIFEST
 from hubpublish.publish.access import explained
-from hubpublish.publish.manifest import MANIFEST
 from hubpublish.publish.plan import Plan, make_plan, refuse_conflicts
 from hubpublish.publish.pull_request import PullRequest, describe, find_pull_request, update_text
 from hubpublish.publish.staged import StagedFile
 from hubpublish.publish.target import read_target
 
-CARD = "README.md"
 ROUNDS = 5  # plans made before giving up on a target that keeps moving
 _MOVED = frozenset({409, 412})
 
@@ -85,10 +83,17 @@ def commit_plan(
     The Hub checks the card first: nothing is uploaded for a card that it refuses.
 
     Raises:
-        HubError: ``card_invalid``; ``staged_changed``: a file is not what was planned.
+        HubError: ``card_invalid``; ``staged_changed``: a file is not what was planned; ``not_a_hub``.
         Exception: Whatever the client raises; ``publish`` knows what each means.
     """
     repo, base = plan.state.repo, None if create_pr else revision
+    if plan.state.head is None:  # there is no repo without a commit, and no lock without its parent
+        raise HubError(
+            f"the Hub does not say which commit {repo} is at",
+            where=f"{api.endpoint}/{repo}",
+            hint="check the endpoint and the proxy, then run again",
+            kind="not_a_hub",
+        )
     local = {file.path: file for file in plan.staged}
     gone = [entry.path for entry in plan.changes if entry.change == "deleted"]
     added = [_addition(local[entry.path]) for entry in plan.changes if entry.change != "deleted"]
@@ -114,13 +119,18 @@ def check_published(api: HfApi, plan: Plan, commit: str) -> None:
     """Read back from the Hub what a commit holds at our paths, and compare every hash.
 
     Raises:
-        HubError: ``published_differs``, with the paths.
+        HubError: ``published_differs``, with the paths; or why it cannot be read, with the commit, which
+            stands, as ``published`` among the details.
     """
     repo = plan.state.repo
     gone = [entry.path for entry in plan.entries if entry.change == "deleted"]
     paths = [*(file.path for file in plan.staged), *gone]
-    with translated(HubError, f"read back commit {commit[:12]}", repo=repo):
-        found = retried(lambda: api.get_paths_info(repo, paths, revision=commit))
+    try:
+        with translated(HubError, f"read back what was published as commit {commit[:12]}", repo=repo):
+            found = retried(lambda: api.get_paths_info(repo, paths, revision=commit))
+    except HubError as error:
+        error.details["published"] = commit
+        raise
     hashes = {
         file.path: file.lfs.sha256 if file.lfs else file.blob_id
         for file in found
@@ -171,7 +181,7 @@ def _open(api: HfApi, plan: Plan, message: Message) -> Published | None:
         commit, url = info.oid, info.pr_url
     except Exception as error:
         # Opening is not idempotent: after a lost answer the request may be there.
-        request = find_pull_request(api, repo) if _may_have_landed(error) else None
+        request = find_pull_request(api, repo) if may_have_landed(error) else None
         head = _head_holding(api, plan, request.revision) if request is not None else None
         if request is None or head is None:
             raise _failed(api, error, repo) from None
@@ -219,7 +229,7 @@ def _send(api: HfApi, plan: Plan, message: Message, revision: str) -> str | None
     except Exception as error:
         if status_of(error) in _MOVED:
             return None
-        if _may_have_landed(error):
+        if may_have_landed(error):
             after = read_target(api, plan.state.repo, revision=revision)
             if not make_plan(api, after, plan.staged):
                 return after.head
@@ -233,16 +243,8 @@ def _head_holding(api: HfApi, plan: Plan, revision: str) -> str | None:
     return None if make_plan(api, state, plan.staged) else state.head
 
 
-def _may_have_landed(error: Exception) -> bool:
-    """Whether the Hub may have made the commit although no answer says so."""
-    status = status_of(error)
-    return isinstance(error, httpx2.TransportError) or (
-        status is not None and (status == 408 or status >= 500)
-    )
-
-
 def _failed(api: HfApi, error: Exception, repo: str) -> Exception:
-    found = translate(error, HubError, "publish to the target", repo=repo)
+    found = translate(error, HubError, f"publish to {repo}")
     return explained(api, repo, found) if found is not None else error
 
 

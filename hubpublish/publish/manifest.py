@@ -8,9 +8,9 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 import hubpublish
+from hubpublish.layout import MANIFEST
 from hubpublish.publish.staged import StagedFile
 
-MANIFEST = "manifest.json"
 ATTRIBUTES = ".gitattributes"  # the Hub's own, which it edits when a file goes to LFS
 
 _Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from huggingface_hub import HfApi
 
 from hubpublish.errors import HubError
+from hubpublish.hub import ListedFile
+from hubpublish.layout import CARD, MANIFEST, RECIPE, REPORT
 from hubpublish.publish.staged import StagedFile
-from hubpublish.publish.target import TargetFile, TargetState, with_hashes
+from hubpublish.publish.target import TargetState, with_hashes
 
+_FOREIGN = "not published by hubpublish"
 Change = Literal["added", "changed", "unchanged", "deleted"]
 
 
@@ -52,6 +55,10 @@ class Plan:
         """The entries that change something."""
         return tuple(entry for entry in self.entries if entry.change != "unchanged")
 
+    def without_deletions(self) -> Plan:
+        """The plan as far as it adds and changes: for the preview of a part of a release."""
+        return replace(self, entries=tuple(each for each in self.entries if each.change != "deleted"))
+
     def __bool__(self) -> bool:
         """Whether there is anything to do."""
         return bool(self.changes)
@@ -91,10 +98,15 @@ def refuse_conflicts(plan: Plan) -> None:
 def refuse_edited(state: TargetState) -> None:
     """Stop where somebody has edited what we published, before anything is made to replace it.
 
+    A card that stands there without any other file of ours is somebody else's, and stops it too.
+
     Raises:
         HubError: ``target_edited``, with the paths.
     """
-    _refuse(state, [Conflict(path, why) for path, why in state.edited().items()])
+    conflicts = [Conflict(path, why) for path, why in state.edited().items()]
+    if CARD in state.files and state.files.keys().isdisjoint((REPORT, RECIPE, MANIFEST)):
+        conflicts.append(Conflict(CARD, _FOREIGN))
+    _refuse(state, conflicts)
 
 
 def _refuse(state: TargetState, conflicts: Sequence[Conflict]) -> None:
@@ -102,7 +114,7 @@ def _refuse(state: TargetState, conflicts: Sequence[Conflict]) -> None:
         return
     named = ", ".join(map(str, conflicts))
     raise HubError(
-        f"files of {state.repo} are not as we left them, and would be overwritten: {named}",
+        f"these files are not as hubpublish left them, and would be overwritten: {named}",
         where=state.repo,
         hint="open a pull request instead with --as-pr, or undo the edits",
         kind="target_edited",
@@ -110,7 +122,7 @@ def _refuse(state: TargetState, conflicts: Sequence[Conflict]) -> None:
     )
 
 
-def _entry(old: TargetFile | None, new: StagedFile) -> PlanEntry:
+def _entry(old: ListedFile | None, new: StagedFile) -> PlanEntry:
     if old is None:
         return PlanEntry(new.path, "added", None, new.sha256, None, new.size)
     same = _same(old, new)
@@ -118,7 +130,7 @@ def _entry(old: TargetFile | None, new: StagedFile) -> PlanEntry:
     return PlanEntry(new.path, change, new.sha256 if same else old.sha256, new.sha256, old.size, new.size)
 
 
-def _same(old: TargetFile | None, new: StagedFile) -> bool:
+def _same(old: ListedFile | None, new: StagedFile) -> bool:
     if old is None:
         return False
     return old.git_oid == new.git_oid if old.git_oid is not None else old.sha256 == new.sha256
@@ -133,5 +145,5 @@ def _conflicts(state: TargetState, entries: Sequence[PlanEntry]) -> tuple[Confli
         if entry.path in edited:
             found.append(Conflict(entry.path, edited[entry.path]))
         elif entry.change == "changed" and not state.is_ours(entry.path):
-            found.append(Conflict(entry.path, "not published by hubpublish"))
+            found.append(Conflict(entry.path, _FOREIGN))
     return tuple(found)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-_CHUNK = 2**20  # bytes
+from hubpublish.hub import digests_of
 
 
 @dataclass(frozen=True)
@@ -26,15 +25,5 @@ class StagedFile:
 
 def stage(path: str, local: Path) -> StagedFile:
     """Hash a local file that is to be published at ``path``; it is streamed, once."""
-    size = local.stat().st_size
-    sha256, git = hashlib.sha256(), hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
-    with local.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            sha256.update(chunk)
-            git.update(chunk)
-    return StagedFile(path, local, sha256.hexdigest(), git.hexdigest(), size)
-
-
-def git_oid_of(content: bytes) -> str:
-    """The id that git gives a blob of these bytes."""
-    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+    found = digests_of(local)
+    return StagedFile(path, local, found.sha256, found.git_oid, found.size)

@@ -10,36 +10,26 @@ from dataclasses import dataclass, field, replace
 import httpx2
 from huggingface_hub import HfApi, hf_hub_url
 from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
-from huggingface_hub.hf_api import ModelInfo, RepoSibling
-from huggingface_hub.utils._http import get_session, hf_raise_for_status
+from huggingface_hub.utils import get_session, hf_raise_for_status
 
 from hubpublish.errors import HubError
-from hubpublish.hub import request_headers, retried, translated
-from hubpublish.publish.manifest import MANIFEST, Manifest, parse_manifest
-from hubpublish.publish.staged import git_oid_of
-
-REPORT = "report.json"
-
-
-@dataclass(frozen=True)
-class TargetFile:
-    """A file of the target. ``sha256`` of a file outside of LFS is None until somebody reads it."""
-
-    path: str
-    size: int
-    sha256: str | None
-    git_oid: str | None
+from hubpublish.hub import ListedFile, git_oid_of, listed_files, request_headers, retried, translated
+from hubpublish.layout import MANIFEST, REPORT
+from hubpublish.publish.manifest import Manifest, parse_manifest
 
 
 @dataclass(frozen=True)
 class TargetState:
-    """The target at one commit. ``head`` is None when the repo does not exist or has no commit."""
+    """The target at one commit. ``head`` is None when the repo does not exist or has no commit.
+
+    Of ``files`` outside of LFS the SHA-256 is None until somebody reads them.
+    """
 
     repo: str
     revision: str
     exists: bool
     head: str | None
-    files: Mapping[str, TargetFile] = field(default_factory=dict)
+    files: Mapping[str, ListedFile] = field(default_factory=dict)
     manifest: Manifest | None = None
     report: object | None = None
 
@@ -73,14 +63,14 @@ def read_target(api: HfApi, repo: str, *, revision: str = "main") -> TargetState
     Raises:
         HubError: No access, no network, no such revision. A repo that does not exist is a state.
     """
-    with translated(HubError, "read the target", repo=repo):
+    with translated(HubError, "read the files", repo=repo):
         try:
             info = retried(lambda: api.model_info(repo, revision=revision, files_metadata=True))
         except GatedRepoError:
             raise
         except RepositoryNotFoundError:
             return TargetState(repo, revision, exists=False, head=None)
-    state = TargetState(repo, revision, exists=True, head=info.sha, files=_files(info))
+    state = TargetState(repo, revision, exists=True, head=info.sha, files=listed_files(info))
     content = read_file(api, state, MANIFEST)
     if content is None or (manifest := parse_manifest(content)) is None:
         return state
@@ -126,21 +116,7 @@ def with_hashes(api: HfApi, state: TargetState, paths: Collection[str]) -> Targe
     return replace(state, files=found)
 
 
-def _files(info: ModelInfo) -> dict[str, TargetFile]:
-    return {sibling.rfilename: _listed(sibling) for sibling in info.siblings or ()}
-
-
-def _listed(sibling: RepoSibling) -> TargetFile:
-    lfs = sibling.lfs
-    return TargetFile(
-        path=sibling.rfilename,
-        size=(lfs.size if lfs else sibling.size) or 0,
-        sha256=lfs.sha256 if lfs else None,
-        git_oid=None if lfs else sibling.blob_id,
-    )
-
-
-def _known(files: Mapping[str, TargetFile], manifest: Manifest) -> dict[str, TargetFile]:
+def _known(files: Mapping[str, ListedFile], manifest: Manifest) -> dict[str, ListedFile]:
     """Files with the SHA-256 filled in where the git blob id proves that it is the manifest's."""
     return {
         path: replace(file, sha256=manifest.files[path])
@@ -150,7 +126,7 @@ def _known(files: Mapping[str, TargetFile], manifest: Manifest) -> dict[str, Tar
     }
 
 
-def _matches(listed: TargetFile, content: bytes) -> bool:
+def _matches(listed: ListedFile, content: bytes) -> bool:
     if listed.git_oid is not None:
         return git_oid_of(content) == listed.git_oid
     return listed.sha256 is None or hashlib.sha256(content).hexdigest() == listed.sha256
@@ -161,6 +137,6 @@ def _report(api: HfApi, state: TargetState) -> object | None:
         return None
     try:
         found: object = json.loads(read_file(api, state, REPORT) or b"null")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found

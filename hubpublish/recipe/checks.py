@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from hubpublish.layout import OWN_FILES
 from hubpublish.recipe.types import problem, shown
 
 if TYPE_CHECKING:
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
 
 Location = tuple[str | int, ...]
 """Where in a recipe: keys and list positions, from the top."""
-
-OWN_FILES = ("README.md", "report.json", "recipe.yaml", "manifest.json")
-"""What every publication writes at the root of its repo."""
 
 # In the card's prose a lower-case ${name} is JavaScript, not a variable of the environment.
 _ENVIRONMENT = re.compile(r"\$\{[A-Z_][A-Z0-9_]*\}")

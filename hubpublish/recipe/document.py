@@ -93,9 +93,14 @@ def read_text(path: Path) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
+        place = _place(content[: error.start].decode("utf-8-sig"))
         problem = f"not UTF-8: byte 0x{content[error.start]:02x}"
-        raise RecipeError(problem, where=f"{where}:{line}", hint="save the file as UTF-8") from None
+        raise RecipeError(problem, where=f"{where}:{place}", hint="save the file as UTF-8") from None
+
+
+def _place(before: str) -> str:
+    """Line and column, from one, of what comes after this text."""
+    return f"{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
 
 
 def compose(text: str, name: str) -> Node:
@@ -115,16 +120,20 @@ def compose(text: str, name: str) -> Node:
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(error, name) from None
     except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
+        place = _place(text.removeprefix("\ufeff")[: error.position])
         raise RecipeError(
             f"not valid YAML: the character U+{_code_point(error.character):04X} is not allowed",
-            where=f"{name}:{line}",
+            where=f"{name}:{place}",
         ) from None
     except (ValueError, OverflowError) as error:
         # PyYAML lets these through for escapes and directives with impossible numbers.
         raise RecipeError(f"not valid YAML: {error}", where=name) from None
     if root is None:
-        raise RecipeError("empty: there is no recipe in it", where=name)
+        raise RecipeError(
+            "empty: there is no recipe in it",
+            where=name,
+            hint="`hubpublish new OWNER/NAME` writes a first one",
+        )
     return root
 
 

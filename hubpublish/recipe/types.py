@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from typing import Annotated
 
 from huggingface_hub.errors import HFValidationError
-from huggingface_hub.utils._validators import validate_repo_id
+from huggingface_hub.utils import validate_repo_id
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 from pydantic_core import PydanticCustomError
 
@@ -71,6 +71,12 @@ def _repo_id(value: str) -> str:
             "'--' or '..', with neither '-' nor '.' at an end, not ending with '.git', at most 96 characters"
         ) from None
     return value
+
+
+def _fixed_repo_id(value: str) -> str:
+    if VARIABLE.search(value):
+        raise problem(f"{shown(value)} holds a variable, which may stand in target.repo alone: write a name")
+    return _repo_id(value)
 
 
 def target_repo_id(value: str) -> str:
@@ -181,7 +187,7 @@ def _dtype(value: str) -> str:
 # In the file these two may look like numbers: the reader takes the text as it stands.
 _ANY_SCALAR: dict[str, JsonValue] = {"type": ["string", "number"]}
 
-RepoId = Annotated[str, AfterValidator(_repo_id)]
+RepoId = Annotated[str, AfterValidator(_fixed_repo_id)]
 TargetRepo = Annotated[str, AfterValidator(_target_template)]
 RelativePath = Annotated[str, AfterValidator(_path)]
 ModelPath = Annotated[str, AfterValidator(_model_path), Field(json_schema_extra={"pattern": r"\.onnx$"})]

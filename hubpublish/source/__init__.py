@@ -2,14 +2,13 @@
 
 from hubpublish.source.external import external_locations
 from hubpublish.source.fetch import FetchedSource, FetchedVariant, fetch, is_always_copied, resolve
-from hubpublish.source.upstream import SourceFile, Upstream, UpstreamFile, look_up
+from hubpublish.source.upstream import SourceFile, Upstream, look_up
 
 __all__ = [
     "FetchedSource",
     "FetchedVariant",
     "SourceFile",
     "Upstream",
-    "UpstreamFile",
     "external_locations",
     "fetch",
     "is_always_copied",

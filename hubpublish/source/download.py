@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 
 from huggingface_hub import HfApi, hf_hub_url
 from huggingface_hub.file_download import http_get
-from huggingface_hub.utils._fixes import WeakFileLock
+from huggingface_hub.utils import WeakFileLock
 from huggingface_hub.utils._runtime import is_xet_available
 
 from hubpublish.errors import SourceError
-from hubpublish.hub import is_transient, request_headers, retried, translated
-from hubpublish.source.upstream import SourceFile, Upstream, UpstreamFile
-
-_CHUNK = 2**20  # bytes
-
-
-@dataclass(frozen=True)
-class _Digests:
-    sha256: str
-    git_oid: str
-    size: int
+from hubpublish.hub import Digests, ListedFile, digests_of, is_transient, request_headers, retried, translated
+from hubpublish.source.upstream import SourceFile, Upstream
 
 
 def fetch_file(api: HfApi, upstream: Upstream, path: str, folder: Path, *, pin: str | None) -> SourceFile:
@@ -49,7 +38,7 @@ def fetch_file(api: HfApi, upstream: Upstream, path: str, folder: Path, *, pin: 
         folder.mkdir(parents=True, exist_ok=True)
         # The client deletes a file that it is about to fetch again; another run may be reading it.
         with WeakFileLock(folder / ".lock"):
-            found = _digests(local) if local.is_file() else None
+            found = digests_of(local) if local.is_file() else None
             if found is None:
                 _resume(api, upstream, listed, folder)
                 found = _download(api, upstream, path, folder, force=False)
@@ -63,7 +52,7 @@ def fetch_file(api: HfApi, upstream: Upstream, path: str, folder: Path, *, pin: 
     return SourceFile(path, local, found.sha256, found.size)
 
 
-def _download(api: HfApi, upstream: Upstream, path: str, folder: Path, *, force: bool) -> _Digests:
+def _download(api: HfApi, upstream: Upstream, path: str, folder: Path, *, force: bool) -> Digests:
     def download() -> str:
         return str(
             api.hf_hub_download(
@@ -71,28 +60,17 @@ def _download(api: HfApi, upstream: Upstream, path: str, folder: Path, *, force:
             )
         )
 
-    return _digests(Path(retried(download)))
+    return digests_of(Path(retried(download)))
 
 
-def _is_right(found: _Digests, listed: UpstreamFile, pin: str | None) -> bool:
+def _is_right(found: Digests, listed: ListedFile, pin: str | None) -> bool:
     demanded = pin or listed.sha256
     if demanded is not None:
         return found.sha256 == demanded
     return listed.git_oid is None or found.git_oid == listed.git_oid
 
 
-def _digests(path: Path) -> _Digests:
-    """Hashes of a file in one pass: SHA-256 of its bytes, and the id that git gives them."""
-    size = path.stat().st_size
-    sha256, git = hashlib.sha256(), hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            sha256.update(chunk)
-            git.update(chunk)
-    return _Digests(sha256.hexdigest(), git.hexdigest(), size)
-
-
-def _resume(api: HfApi, upstream: Upstream, listed: UpstreamFile, folder: Path) -> None:
+def _resume(api: HfApi, upstream: Upstream, listed: ListedFile, folder: Path) -> None:
     """Finish what a killed run left behind, instead of fetching all of it again.
 
     The client itself starts anew: it names a partial file at random. That the name holds the hash is
@@ -147,7 +125,7 @@ def _not_pinned(upstream: Upstream, path: str, pin: str, actual: str) -> SourceE
     )
 
 
-def _wrong_bytes(upstream: Upstream, listed: UpstreamFile, pin: str | None, found: _Digests) -> SourceError:
+def _wrong_bytes(upstream: Upstream, listed: ListedFile, pin: str | None, found: Digests) -> SourceError:
     if pin is not None and listed.sha256 is None:
         return _not_pinned(upstream, listed.path, pin, found.sha256)
     sha = pin or listed.sha256

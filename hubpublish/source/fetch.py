@@ -44,17 +44,17 @@ class FetchedSource:
     license: str | None
 
 
-def resolve(api: HfApi, source: Source) -> str:
-    """The commit that a source's revision points to now, as 40 hex digits.
+def resolve(api: HfApi, source: Source) -> Upstream:
+    """What a source's revision points to now: its commit, the files in it, the card's license.
 
     Raises:
         SourceError: ``repo_not_found``, ``revision_not_found``, ``no_network`` and the like.
     """
-    return look_up(api, source.repo, source.revision).commit
+    return look_up(api, source.repo, source.revision)
 
 
-def fetch(api: HfApi, recipe: Recipe, commit: str, cache_dir: Path) -> FetchedSource:
-    """Fetch a recipe's source files and hash every one of them before use.
+def fetch(api: HfApi, recipe: Recipe, upstream: Upstream, cache_dir: Path) -> FetchedSource:
+    """Fetch a recipe's source files at ``upstream``'s commit and hash every one of them before use.
 
     Nothing is written outside ``cache_dir``. What is there already, with the right hash, is not
     fetched again; what a killed run left half done is finished.
@@ -63,11 +63,10 @@ def fetch(api: HfApi, recipe: Recipe, commit: str, cache_dir: Path) -> FetchedSo
         SourceError: A file is missing, out of reach, not the pinned one, corrupt, or reads external
             data that the recipe does not list.
     """
-    upstream = look_up(api, recipe.source.repo, commit)
     copied = tuple(_to_copy(recipe.source, upstream))
     for path in _paths(recipe, copied):  # all names first: a typing error must not cost a download
         upstream.file(path)
-    home = cache_dir / upstream.repo.replace("/", "--")
+    home, commit = cache_dir / upstream.repo.replace("/", "--"), upstream.commit
     return FetchedSource(
         repo=upstream.repo,
         commit=commit,

@@ -8,20 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from huggingface_hub import HfApi
-from huggingface_hub.hf_api import ModelInfo, RepoSibling
+from huggingface_hub.hf_api import ModelInfo
 
 from hubpublish.errors import SourceError
-from hubpublish.hub import retried, translated
-
-
-@dataclass(frozen=True)
-class UpstreamFile:
-    """A file as the Hub lists it: an LFS file by its SHA-256, any other by its git blob id."""
-
-    path: str
-    size: int
-    sha256: str | None
-    git_oid: str | None
+from hubpublish.hub import ListedFile, listed_files, retried, translated
 
 
 @dataclass(frozen=True)
@@ -30,10 +20,10 @@ class Upstream:
 
     repo: str
     commit: str
-    files: Mapping[str, UpstreamFile]
+    files: Mapping[str, ListedFile]
     license: str | None
 
-    def file(self, path: str) -> UpstreamFile:
+    def file(self, path: str) -> ListedFile:
         """The listed file.
 
         Raises:
@@ -73,18 +63,7 @@ def look_up(api: HfApi, repo: str, revision: str) -> Upstream:
         raise SourceError(
             f"{repo} has no commit yet", where=repo, hint="check the name", kind="revision_not_found"
         )
-    files = {sibling.rfilename: _listed(sibling) for sibling in info.siblings or ()}
-    return Upstream(repo, info.sha, files, _license(info))
-
-
-def _listed(sibling: RepoSibling) -> UpstreamFile:
-    lfs = sibling.lfs
-    return UpstreamFile(
-        path=sibling.rfilename,
-        size=(lfs.size if lfs else sibling.size) or 0,
-        sha256=lfs.sha256 if lfs else None,
-        git_oid=None if lfs else sibling.blob_id,
-    )
+    return Upstream(repo, info.sha, listed_files(info), _license(info))
 
 
 def _license(info: ModelInfo) -> str | None:

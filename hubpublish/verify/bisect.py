@@ -66,14 +66,9 @@ class Culprit(BaseModel):
     inputs: Path
 
     def __str__(self) -> str:
-        what = (
-            f"its rewrite of {self.op} {self.node} in {self.scope}"
-            if self.node
-            else "not one node but all of it"
-        )
-        size = "a minimal model that shows it" if self.minimal else "no smaller model shows it, so the whole"
-        files = f"{self.before}, {self.after}, {self.inputs}"
-        return f"pass {self.pass_name}, {what}: {self.reason} ({size}: {files})"
+        if self.node is None:
+            return f"pass {self.pass_name} as a whole, not one node of it"
+        return f"pass {self.pass_name}, its rewrite of {self.op} {self.node} in {self.scope}"
 
 
 def builder(original: Path, passes: Sequence[RewritePass[Any]], folder: Path) -> Build:

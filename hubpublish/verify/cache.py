@@ -24,7 +24,7 @@ from hubpublish.verify.result import Level
 from hubpublish.verify.runner import PROVIDER, Output
 from hubpublish.verify.signature import Signature
 
-FORMAT = 1  # counts up when entries are written differently
+FORMAT = 2  # counts up when entries are written differently
 ENTRY = "outputs.json"
 UNFINISHED = ".unfinished-"
 STALE_SECONDS = 86400.0  # an unfinished folder this old belongs to a process that was killed
@@ -34,7 +34,7 @@ class ReferenceCache:
     """The entries under ``folder``, which is made when there is something to put into it."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder / "references"
+        self.folder = folder
 
     @contextmanager
     def workspace(self) -> Iterator[Path]:

@@ -91,7 +91,7 @@ def run(request: dict[str, Any], folder: Path, result: dict[str, Any]) -> str:
         return failed(result, error, "fails")
     note_phase(folder, "writing")
     for output, value in zip(session.get_outputs(), outputs, strict=True):
-        write(output.name, tensor_type(output.type), value, folder, result["outputs"])
+        write(output.name, output.type, value, folder, result["outputs"])
     return "ok"
 
 
@@ -164,20 +164,32 @@ def tensor_type(type_name: str) -> str | None:
     return {"float": "float32", "double": "float64"}.get(name, name)
 
 
-def write(name: str, dtype: str | None, value: Any, folder: Path, outputs: list[dict[str, Any]]) -> None:
-    """Write a value; of a sequence or map every element, under its own name."""
+def write(name: str, type_name: str, value: Any, folder: Path, outputs: list[dict[str, Any]]) -> None:
+    """Write a value; of a sequence or map every element, under its own name.
+
+    What is no tensor is described by its type as a whole, since it may have no elements that show it.
+    """
     if isinstance(value, list):
-        outputs.append({"name": name, "dtype": "sequence", "shape": [len(value)], "file": None, "sha256": ""})
+        describe(name, type_name, [len(value)], outputs)
+        inside = type_name.removeprefix("seq(").removesuffix(")")
         for index, element in enumerate(value):
-            write(f"{name}[{index}]", None, element, folder, outputs)
+            if isinstance(element, dict):
+                write(f"{name}[{index}]", inside, element, folder, outputs)
+            else:
+                write_tensor(f"{name}[{index}]", None, element, folder, outputs)
     elif isinstance(value, dict):
-        outputs.append({"name": name, "dtype": "map", "shape": [len(value)], "file": None, "sha256": ""})
+        describe(name, type_name, [len(value)], outputs)
         for key in sorted(value):
-            write(f"{name}[{key!r}]", None, np.asarray(value[key]), folder, outputs)
+            write_tensor(f"{name}[{key!r}]", None, np.asarray(value[key]), folder, outputs)
     elif value is None:
-        outputs.append({"name": name, "dtype": "none", "shape": [], "file": None, "sha256": ""})
+        describe(name, type_name, [], outputs)
     else:
-        write_tensor(name, dtype, value, folder, outputs)
+        write_tensor(name, tensor_type(type_name), value, folder, outputs)
+
+
+def describe(name: str, type_name: str, shape: list[int], outputs: list[dict[str, Any]]) -> None:
+    """Enter a value that has no bytes of its own."""
+    outputs.append({"name": name, "dtype": type_name, "shape": shape, "file": None, "sha256": ""})
 
 
 def write_tensor(

@@ -20,6 +20,6 @@ HINTS: Mapping[FailureKind, str] = {
     "rewritten_does_not_load": "do not publish this; find the pass by leaving passes out one by one",
     "rewritten_fails": "do not publish this; find the pass by leaving passes out one by one",
     "rewritten_succeeds_where_original_fails": "do not publish this; the rewrite has lost a check",
-    "timeout": "raise the time limit, or use a faster machine",
+    "timeout": "use a faster machine, or smaller inputs with verify.inputs.shapes",
     "out_of_memory": "use a machine with more memory, or close other programs",
 }

@@ -86,8 +86,10 @@ def _capture(
     onnx.save(cut.exposing(model, names), exposed)
     run = bench.keep(exposed, "disabled", inputs, external_folder=path.parent)
     outputs = {output.name: output for output in run.outputs}
-    unfit = ("sequence", "map", "none", "string", *PACKED_BITS)
-    usable = all(name in outputs and outputs[name].dtype not in unfit for name in names)
+    unfit = ("string", *PACKED_BITS)
+    usable = all(
+        name in outputs and outputs[name].file and outputs[name].dtype not in unfit for name in names
+    )
     return {name: outputs[name] for name in names} if usable else None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,8 +9,8 @@ import google.protobuf.message
 import numpy as np
 import onnx
 
-from hubpublish.errors import UnsupportedModelError, UsageError
-from hubpublish.model.external import external_path
+from hubpublish.errors import SourceError, UnsupportedModelError, UsageError
+from hubpublish.model.external import checked_location, locations
 
 Dimension = int | str | None  # a size, a symbol, or neither
 
@@ -84,6 +83,7 @@ def read(path: Path) -> Signature:
 
     Raises:
         UsageError: There is no such file.
+        SourceError: A file of its external data is missing, or lies outside of its folder.
         UnreadableModel: It cannot be parsed, or holds no graph.
         UnsupportedModelError: An input or output is of a kind that cannot be fed or compared.
     """
@@ -103,10 +103,10 @@ def read(path: Path) -> Signature:
     inputs = tuple(_input(value, value.name in defaults, path) for value in graph.input)
     for value in graph.output:
         _check_output(value, path)
-    locations = sorted({location for tensor in tensors(model) if (location := external_location(tensor))})
-    for location in locations:
-        external_path(path.parent, location)
-    return Signature(path, inputs, tuple(value.name for value in graph.output), tuple(locations))
+    external = sorted({checked_location(location, str(path)) for location in locations(model)})
+    for location in external:
+        _check_data(path.parent / location)
+    return Signature(path, inputs, tuple(value.name for value in graph.output), tuple(external))
 
 
 def dtype_name(elem_type: int) -> str:
@@ -132,10 +132,14 @@ def _input(value: onnx.ValueInfoProto, optional: bool, path: Path) -> TensorInpu
     tensor = value.type.tensor_type
     shape: tuple[Dimension, ...] | None = None
     if tensor.HasField("shape"):
-        shape = tuple(
-            dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in tensor.shape.dim
-        )
+        shape = tuple(_dimension(dim) for dim in tensor.shape.dim)
     return TensorInput(value.name, dtype_name(tensor.elem_type), tensor.elem_type, shape, optional)
+
+
+def _dimension(dim: onnx.TensorShapeProto.Dimension) -> Dimension:
+    if dim.HasField("dim_value"):
+        return int(dim.dim_value) if dim.dim_value >= 0 else None  # the runtime takes it for free
+    return dim.dim_param or None
 
 
 def _check_output(value: onnx.ValueInfoProto, path: Path) -> None:
@@ -148,29 +152,14 @@ def _check_output(value: onnx.ValueInfoProto, path: Path) -> None:
         )
 
 
-def tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """Every tensor in the file: initializers and attributes, in all graphs and functions."""
-    yield from _graph_tensors(model.graph)
-    for function in model.functions:
-        for node in function.node:
-            yield from _node_tensors(node)
-
-
-def _graph_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    yield from graph.initializer
-    for sparse in graph.sparse_initializer:
-        yield from (sparse.values, sparse.indices)
-    for node in graph.node:
-        yield from _node_tensors(node)
-
-
-def _node_tensors(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:
-    for attribute in node.attribute:
-        if attribute.HasField("t"):
-            yield attribute.t
-        yield from attribute.tensors
-        for graph in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
-            yield from _graph_tensors(graph)
+def _check_data(path: Path) -> None:
+    if not path.is_file():
+        raise SourceError(
+            "the model's external data is missing",
+            where=str(path),
+            hint="put the file beside the model",
+            kind="external_data_missing",
+        )
 
 
 def external_location(tensor: onnx.TensorProto) -> str | None:
@@ -186,15 +175,36 @@ def mismatch(original: Signature, rewritten: Signature) -> str | None:
     after = [(tensor.name, tensor.dtype) for tensor in rewritten.required]
     if before != after:
         return f"the rewritten model takes other inputs: {_listed(after)} instead of {_listed(before)}"
-    missing = {tensor.name for tensor in original.inputs} - {tensor.name for tensor in rewritten.inputs}
-    if missing:
-        return f"the rewritten model no longer takes the optional input {sorted(missing)[0]!r}"
+    taken = {tensor.name: tensor for tensor in rewritten.inputs}
+    for tensor in original.inputs:
+        if tensor.name not in taken:
+            return f"the rewritten model no longer takes the optional input {tensor.name!r}"
+        now = taken[tensor.name]
+        if now.dtype != tensor.dtype:
+            return f"the rewritten model takes input {tensor.name!r} as {now.dtype}, not as {tensor.dtype}"
+        if not _takes_every_shape(now, tensor):
+            shapes = f"{_shown(now.shape)}, where the original takes {_shown(tensor.shape)}"
+            return f"the rewritten model takes input {tensor.name!r} only in the shape {shapes}"
     if original.outputs != rewritten.outputs:
         return (
             f"the rewritten model gives other outputs: {', '.join(rewritten.outputs)} "
             f"instead of {', '.join(original.outputs)}"
         )
     return None
+
+
+def _takes_every_shape(now: TensorInput, before: TensorInput) -> bool:
+    """Whether an input takes what another takes, by the sizes that they declare."""
+    if now.shape is None:
+        return True
+    if before.shape is None or len(before.shape) != len(now.shape):
+        return False
+    pairs = zip(now.shape, before.shape, strict=True)
+    return all(mine == its for mine, its in pairs if isinstance(mine, int))
+
+
+def _shown(shape: tuple[Dimension, ...] | None) -> str:
+    return "any" if shape is None else f"[{', '.join('?' if size is None else str(size) for size in shape)}]"
 
 
 def _listed(tensors: list[tuple[str, str]]) -> str:

@@ -1,6 +1,6 @@
 """The verification itself: both models on every input at both levels, then the gate.
 
-Verdict is not passed: an original that crashes, does not load, fails on every input, or gives
+Undecided is not passed: an original that crashes, does not load, fails on every input, or gives
 outputs that do not change with its inputs proves nothing about its rewrite.
 """
 
@@ -64,6 +64,7 @@ def verify(
 
     Raises:
         UsageError: A file is missing, or the inputs cannot be made as ``spec`` says.
+        SourceError: A file of a model's external data is missing, or lies outside of its folder.
         UnsupportedModelError: Inputs or outputs of a type that cannot be fed or compared.
         VerificationError: Kind ``runner``: child processes do not work here.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,16 @@ class TestInspect:
 
 
 class TestVerify:
+    @pytest.mark.parametrize(
+        ("option", "see"),
+        [(["--gate", "exat"], "verify --help"), (["--gate", "max_ab=1"], "verify --help")],
+    )
+    def test_says_where_options_are_explained(
+        self, shell: Shell, model: Path, option: list[str], see: str
+    ) -> None:
+        done = shell("verify", model, model, *option)
+        assert (done.code, see in done.err) == (2, True)
+
     def test_says_what_held(self, shell: Shell, model: Path) -> None:
         shell("rewrite", model, "out.onnx")
         done = shell("verify", model, "out.onnx")
@@ -172,6 +183,10 @@ def test_passes_are_listed_with_their_options(shell: Shell) -> None:
     text = shell("passes").out
     assert "concat_tree (exact)\n  max_inputs = 6: " in text
     assert all(each["documentation"].splitlines()[0] in text for each in found.values())
+    assert "``" not in text
+    formulas = re.findall(r"^ {6}.*", text, re.MULTILINE)  # as they are written
+    assert "      Sum(a, b, c, d) = Add(Add(Add(a, b), c), d)        Sum(a) = Identity(a)" in formulas
+    assert all(len(line) <= 80 for line in text.splitlines() if line not in formulas)
 
 
 def test_devices_are_listed_with_their_limits(shell: Shell) -> None:

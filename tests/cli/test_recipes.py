@@ -50,7 +50,8 @@ class TestRun:
         assert done.out == f"Published: {source.hub.endpoint}/{TARGET} at commit {head}\n"
         assert (source.folder / "out" / "small" / "staged" / "README.md").exists()
         again = shell("run", recipe, *endpoint(source))
-        assert (again.code, again.out) == (0, f"Nothing to do: {TARGET} already holds this result.\n")
+        place = f"{source.hub.endpoint}/{TARGET}"
+        assert (again.code, again.out) == (0, f"Nothing to do: {place} already holds this result.\n")
 
     def test_as_json(self, shell: Shell, source: Publication) -> None:
         recipe = write(source)
@@ -77,7 +78,10 @@ class TestRun:
     def test_as_a_pull_request(self, shell: Shell, source: Publication) -> None:
         source.api.create_repo(TARGET)
         done = shell("run", write(source), "--as-pr", *endpoint(source))
-        assert done.out == f"Pull request: {source.hub.endpoint}/{TARGET}/discussions/1\n"
+        place = f"{source.hub.endpoint}/{TARGET}/discussions/1"
+        assert done.out == f"Pull request: {place}\n"
+        again = shell("run", write(source), "--as-pr", *endpoint(source))
+        assert again.out == f"Nothing to do: {place} already holds this result.\n"
 
     @pytest.mark.parametrize(
         ("change", "code", "kind", "named"),
@@ -185,6 +189,17 @@ class TestNew:
     ) -> None:
         done = shell("new", *arguments, *endpoint(source))
         assert (done.code, done.out) == (code, "")
+
+
+def test_demo_removes_nothing_that_is_not_its_own(shell: Shell, tmp_path: Path) -> None:
+    mine = tmp_path / "project" / "source" / "mine.txt"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    recipe = Path(__file__).parents[2] / "configs" / "birefnet_lite.yaml"
+    done = shell("demo", "--recipe", recipe, "--out", tmp_path / "project")
+    assert done.code == 2
+    assert "--out" in done.err
+    assert mine.read_text() == "mine"
 
 
 def test_demo_with_another_recipe_is_refused(shell: Shell, publication: Publication) -> None:

@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from hubpublish.errors import HubpublishError, SourceError, UnsupportedModelError, UsageError
-from hubpublish.model import external, files, load, save, sha256_of
+from hubpublish.model import external, load, save, sha256_of
 from hubpublish.passes import PASSES
 from tests.models.build import assert_runs_same, parse, random_feeds
 
@@ -428,6 +428,9 @@ def test_data_in_a_folder_below_is_read(tmp_path: Path) -> None:
         "..\\x",
         "\\x",
         "a\\..\\x",
+        "sub\\x",
+        ".",
+        "nul\0byte",
     ],
 )
 def test_a_location_outside_the_folder_is_refused(location: str, tmp_path: Path) -> None:
@@ -453,8 +456,6 @@ def damaged(outside: Path, **values: str) -> Path:
     ("values", "kind"),
     [
         ({"location": "none.bin"}, "external_data_missing"),
-        ({"location": "."}, "external_data_missing"),
-        ({"location": "nul\0byte"}, "external_data_missing"),
         ({"offset": "999999"}, "external_data_truncated"),
         ({"length": "16"}, "external_data_invalid"),
         ({"length": "4004"}, "external_data_invalid"),
@@ -603,4 +604,3 @@ def test_constants_count_towards_what_is_too_large(tmp_path: Path, monkeypatch: 
 
 def test_the_limit_leaves_room_for_the_graph() -> None:
     assert external.INLINE_LIMIT < external.PROTOBUF_LIMIT == 2**31 - 1
-    assert files.external_path is external.external_path

@@ -550,6 +550,33 @@ def test_shapes_that_are_not_proved(inputs: str, reason: str) -> None:
     assert_left_alone(text(inputs=inputs), reason)
 
 
+@pytest.mark.parametrize(
+    ("axes", "reason"),
+    [
+        ([0], UNCERTAIN.format(0, "the first index column")),
+        ([2], UNCERTAIN.format(2, "the data")),
+        ([3, 4], UNCERTAIN.format(3, "the data")),
+    ],
+)
+def test_negative_lengths_are_not_proved(axes: list[int], reason: str) -> None:
+    model = parse(text())
+    given = feeds_for(model)
+    for value in model.graph.input if axes == [0] else model.graph.input[:1]:
+        for axis in axes:
+            value.type.tensor_type.shape.dim[axis].dim_value = -1 - axis
+    _, result = apply(model)
+    assert [skip.reason for skip in result.skipped] == [reason]
+    assert_runs_same(model, result.model, {**given, "y": given["y"] * 0, "x": given["x"] * 0})
+
+
+def test_data_that_the_runtime_broadcasts_where_the_definition_does_not() -> None:
+    body = CLAMP + PAIR + "z = PRelu(data, v3)  " + GATHER.replace("data", "z")
+    constants = CONSTANTS + ", float[3] v3 = {1, 2, 3}"
+    assert_left_alone(
+        text(body, INPUTS.replace(",2]", ",1]"), constants), "the shape of the data is not certain"
+    )
+
+
 def test_too_many_rows_for_an_index() -> None:
     sizes = "int8[1,1,{0},65536] data, int64[1,1,5,1] y, int64[1,1,5,1] x"
     for height, count in ((32768, 0), (32767, 1)):

@@ -154,6 +154,33 @@ def test_integers_fail_before_and_after() -> None:
     assert_same(model, result.model, random_feeds(model))
 
 
+@pytest.mark.parametrize("opset", [8, 13, 17])
+@pytest.mark.parametrize("terms", ["a", "a, a"])
+@pytest.mark.parametrize(
+    "before", ["a = Cast<to=7>(x)", "a = Shape(x)", "b = Shape(x) a = Identity(b)", "a = Not(x)"]
+)
+def test_what_is_computed_of_another_type_fails_before_and_after(before: str, terms: str, opset: int) -> None:
+    inputs = "bool[2] x" if "Not" in before else "float[2] x"
+    model = parse(f"""<ir_version: 8, opset_import: ["": {opset}]> g ({inputs}) => (float[2] y)
+        {{ {before}  [s] t = Sum({terms})  y = Cast<to=1>(t) }}""")
+    result = rewrite(model, SumToAdd())
+    assert [skip.reason for skip in result.skipped] == [
+        f"input 'a' is of a type that Sum of opset {opset} does not take"
+    ]
+    assert isinstance(run(model, random_feeds(model)), Failure)
+    assert_same(model, result.model, random_feeds(model))
+
+
+def test_a_function_that_is_given_another_type() -> None:
+    text = """<ir_version: 8, opset_import: ["": 17, "l": 1]> g (DTYPE[3] x) => (DTYPE[3] y) { y = l.F(x) }
+        <domain: "l", opset_import: ["": 17]> F (a) => (b) { b = Sum(a, a) }"""
+    for dtype, count in {"float": 1, "int64": 0}.items():
+        model = parse(text.replace("DTYPE", dtype))
+        result = rewrite(model, SumToAdd())
+        assert len(result.rewritten) == count
+        assert_same(model, result.model, random_feeds(model))
+
+
 def test_one_that_is_its_own_documentation() -> None:
     model = parse(sum_text(["2"] * 3).replace("float y", "float[2] y"))
     model.graph.node[0].doc_string = "adds"

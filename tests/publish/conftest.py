@@ -4,8 +4,9 @@ import pytest
 from huggingface_hub import HfApi
 
 from hubpublish.hub import connect, retry
+from hubpublish.layout import MANIFEST
 from hubpublish.localhub import LocalHub
-from hubpublish.publish import MANIFEST, StagedFile, make_manifest, stage
+from hubpublish.publish import StagedFile, make_manifest, stage
 from tests.publish.publishing import FILES, REPO, Stage
 
 

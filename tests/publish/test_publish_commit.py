@@ -3,9 +3,9 @@ import json
 from huggingface_hub import HfApi
 
 from hubpublish.hub import connect
+from hubpublish.layout import MANIFEST
 from hubpublish.localhub import LocalHub
 from hubpublish.publish import (
-    MANIFEST,
     already_published,
     make_plan,
     publish,

@@ -4,8 +4,8 @@ import json
 import pytest
 from huggingface_hub import CommitOperationDelete, HfApi
 
+from hubpublish.layout import MANIFEST
 from hubpublish.publish import (
-    MANIFEST,
     publish,
 )
 from tests.publish.publishing import CARD, FILES, MESSAGE, REPO, Stage, content, edit, error_of

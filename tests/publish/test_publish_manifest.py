@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 import hubpublish
-from hubpublish.publish import MANIFEST, make_manifest, stage
+from hubpublish.layout import MANIFEST
+from hubpublish.publish import make_manifest, stage
 from hubpublish.publish.manifest import parse_manifest
 
 

@@ -1,9 +1,9 @@
 from huggingface_hub import HfApi
 
 from hubpublish.hub import connect
+from hubpublish.layout import MANIFEST
 from hubpublish.localhub import LocalHub
 from hubpublish.publish import (
-    MANIFEST,
     Message,
     Published,
     StagedFile,

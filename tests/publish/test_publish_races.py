@@ -5,9 +5,9 @@ import pytest
 from huggingface_hub import HfApi
 
 from hubpublish.hub import connect
+from hubpublish.layout import MANIFEST
 from hubpublish.localhub import LocalHub
 from hubpublish.publish import (
-    MANIFEST,
     Plan,
     Published,
     StagedFile,

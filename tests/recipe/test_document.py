@@ -46,7 +46,7 @@ REFUSED = [
     ("schema: 1\nx: " + "{a: " * 100_000, f"nested more than {MAX_DEPTH} deep"),
     ("schema: 1\nx:\n " + "- " * 100_000, f"nested more than {MAX_DEPTH} deep"),
     ("schema: 1\n" + "? " * 100_000, f"nested more than {MAX_DEPTH} deep"),
-    ("schema: 1\nx: \0\n", "r.yaml:2: not valid YAML: the character U+0000"),
+    ("schema: 1\nx: \0\n", "r.yaml:2:4: not valid YAML: the character U+0000"),
     ("schema: 1\nx: \x07\n", "the character U+0007"),
     ("schema: 1\nx: \ud800\n", "the character U+D800"),
     ('schema: "\\U7fffffff"\n', "not valid YAML"),
@@ -94,8 +94,8 @@ def test_text_beyond_ascii(changed: Change) -> None:
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (b"schema: 1\nsource: \xff\n", "r.yaml:2: not UTF-8: byte 0xff"),
-        ("schema: 1\n".encode("utf-16"), "r.yaml:1: not UTF-8"),
+        (b"schema: 1\nsource: \xff\n", "r.yaml:2:9: not UTF-8: byte 0xff"),
+        ("schema: 1\n".encode("utf-16"), "r.yaml:1:1: not UTF-8"),
         (b"#" * (MAX_BYTES + 1), "larger than"),
     ],
 )

@@ -162,6 +162,7 @@ ONE_PROBLEM = [
     ("  license: mit", "  license:", "23:11: card.license must be text, but has no value"),
     ("  repo: owner/model\n", "", "3:3: source needs the key 'repo'"),
     ("schema: 1\n", "", "1:1: the recipe needs the key 'schema'; begin with 'schema: 1'"),
+    ("repo: owner/model", "repo: ${USER}/model", "may stand in target.repo alone"),
     ("repo: owner/model", "repo: a/b/c", "3:9: source.repo: 'a/b/c' is not a repo id: 'owner/name'"),
     (
         "repo: owner/model",

@@ -85,7 +85,7 @@ def test_branch_tag_and_commit_resolve(api: HfApi, upload: Any, files: dict[str,
     api.create_tag(REPO, tag="v1")
     for revision in ("main", "v1", commit):
         spec = recipe_for(files, source={"revision": revision}).source
-        assert source.resolve(api, spec) == commit
+        assert source.resolve(api, spec).commit == commit
 
 
 def test_fetch_returns_every_file_with_its_hash(

@@ -90,7 +90,7 @@ def test_the_pass_the_node_and_a_minimal_model(onnx_file: OnnxFile, find: Find) 
     before, after = (outputs(path, culprit.inputs)[0] for path in (culprit.before, culprit.after))
     assert np.allclose(after - before, 1e-3, atol=1e-6)
     onnx.checker.check_model(onnx.load(culprit.before), full_check=True)
-    assert "n5" in str(culprit)
+    assert str(culprit) == "pass neg_to_sub, its rewrite of Neg n5 in main"
 
 
 def test_a_node_inside_a_branch_shows_as_the_node_around_it(onnx_file: OnnxFile, find: Find) -> None:
@@ -144,7 +144,6 @@ def test_whole_models_where_nothing_smaller_can_be_cut(onnx_file: OnnxFile, find
     culprit = find(original, [NegToSub()])
     assert culprit is not None
     assert (culprit.node, culprit.minimal) == ("n5", False)
-    assert "no smaller model shows it" in str(culprit)
     before, after = (outputs(path, culprit.inputs)[0] for path in (culprit.before, culprit.after))
     assert np.allclose(after - before, 1e-3, atol=1e-6)
 

@@ -39,6 +39,15 @@ def test_noise_is_normal_seeded_and_of_the_declared_type(onnx_file: OnnxFile) ->
     assert maker(path, seed=1).sets()[0].digest != first.digest
 
 
+def test_a_negative_size_is_free(onnx_file: OnnxFile) -> None:
+    path = onnx_file("g (float[-1,3] x) => (float[a,b] y) { y = Neg(x) }")
+    assert arrays(maker(path).sets()[0])["x"].shape == (1, 3)
+    assert arrays(maker(path, shapes={"x": (5, 3)}).sets()[0])["x"].shape == (5, 3)
+    with pytest.raises(UsageError) as caught:
+        maker(onnx_file("g (float[2,-4] x) => (float[a,b] y) { y = Neg(x) }")).sets()
+    assert caught.value.kind == "unknown_shape"
+
+
 def test_an_inputs_noise_does_not_depend_on_the_others(onnx_file: OnnxFile) -> None:
     alone = onnx_file("g (float[9] x) => (float[9] y) { y = Neg(x) }")
     beside = onnx_file("g (float[2] a, float[9] x) => (float[9] y) { y = Neg(x) }")

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from hubpublish.errors import UsageError
+from hubpublish.errors import SourceError, UsageError
 from hubpublish.verify import RunLimits, Verification, verification_error
 
 from .conftest import CRASHING, CRASHING_SIZES, ENDLESS, OnnxFile, Verify
@@ -220,7 +220,7 @@ def test_types_and_shapes(onnx_file: OnnxFile, check: Verify, text: str, inputs:
     assert result.held == "exact", result.reason
     dtypes = {output.name: output.dtype for output in result.levels[0].inputs[0].outputs}
     if text is PLAIN:
-        assert (dtypes["q"], dtypes["q[1]"]) == ("sequence", "float32")
+        assert (dtypes["q"], dtypes["q[1]"]) == ("seq(tensor(float))", "float32")
     else:
         assert dtypes == {"y": "bfloat16", "i": "int4", "e": "float8e5m2", "g": "float32"}
 
@@ -241,6 +241,60 @@ def test_what_is_inside_a_sequence_counts(onnx_file: OnnxFile, check: Verify) ->
     assert (shorter.kind, "y[1]" in str(shorter.reason)) == ("different", True)
 
 
+@pytest.mark.parametrize("none", ["SequenceEmpty<dtype = {}>()", "Optional<type = {}>()"])
+def test_the_type_of_nothing_counts(onnx_file: OnnxFile, check: Verify, none: str) -> None:
+    kind = "seq" if "Sequence" in none else "optional"
+    paths = []
+    for dtype, number in (("float", "1"), ("int64", "7")):
+        value = none.format(number if kind == "seq" else f"{dtype}[2]")
+        paths.append(
+            onnx_file(f"g (float[2] x) => ({kind}({dtype}[2]) y, float[2] z) {{ y = {value} z = Neg(x) }}")
+        )
+    assert check(paths[0], paths[0]).held == "exact"
+    result = check(*paths)
+    assert result.kind == "different"
+    assert "output 'y'" in str(result.reason)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ("float[4] w = {1, 2, 3, 4}", None),
+        ("double[4] w = {1, 2, 3, 4}", "takes input 'w' as float64, not as float32"),
+        ("float[1] w = {1}", "takes input 'w' only in the shape [1], where the original takes [4]"),
+    ],
+)
+def test_inputs_that_need_not_be_given_stay_as_they_are(
+    onnx_file: OnnxFile, check: Verify, changed: str, message: str | None
+) -> None:
+    text = "g (float[4] x, W) => (float[?] y) { c = Cast<to = 1>(w) d = Mul(c, zero) y = Sub(x, d) }"
+    original = onnx_file(text.replace("W", "float[4] w = {1, 2, 3, 4}"), zero=np.zeros(1, np.float32))
+    result = check(original, onnx_file(text.replace("W", changed), zero=np.zeros(1, np.float32)))
+    assert (result.passed, result.kind) == ((True, None) if message is None else (False, "different"))
+    assert message is None or message in str(result.reason)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "same"),
+    [
+        ("N, 3", "1, 3", False),
+        ("N, 3", "M, 3", True),
+        ("N, 3", "M, K", True),
+        ("1, 3", "M, 3", True),
+        ("N, 3", "-1, 3", True),
+        ("-1, 3", "1, 3", False),
+    ],
+)
+def test_an_input_that_takes_fewer_shapes_is_different(
+    onnx_file: OnnxFile, check: Verify, before: str, after: str, same: bool
+) -> None:
+    paths = [
+        onnx_file(f"g (float[{shape}] x) => (float[a,b] y) {{ y = Neg(x) }}") for shape in (before, after)
+    ]
+    result = check(*paths)
+    assert result.kind == (None if same else "different")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -258,6 +312,23 @@ def test_another_interface_is_different(onnx_file: OnnxFile, check: Verify, text
     )
     assert result.kind == "different"
     assert message in str(result.reason)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_external_data_that_is_missing(which: int, tmp_path: Path, check: Verify) -> None:
+    paths = [tmp_path / name / "model.onnx" for name in ("before", "after")]
+    for path in paths:
+        path.parent.mkdir()
+        model = onnx.parser.parse_model(
+            '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Add (x, w) }'
+        )
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(2, np.float32), "w"))
+        onnx.save(model, path, save_as_external_data=True, location="w.data", size_threshold=0)
+    gone = paths[which].parent / "w.data"
+    gone.unlink()
+    with pytest.raises(SourceError) as caught:
+        check(*paths, cache=tmp_path / "cache")
+    assert (caught.value.kind, caught.value.where) == ("external_data_missing", str(gone))
 
 
 def test_external_data_beside_the_model(tmp_path: Path, check: Verify) -> None:

@@ -116,11 +116,13 @@ def _either(given: Sequence[Bounds]) -> Bounds:
 
 def _cast(source: Bounds, node: ir.Node) -> Bounds:
     """A Cast to integers keeps those that the new type can hold; any other proves nothing."""
-    target = ir.DataType(node.attributes.get_int("to", 0))
-    if target not in _INTEGERS:
+    limits = _LIMITS.get(node.attributes.get_int("to", 0))
+    if limits is None:
         return UNKNOWN
-    limits = np.iinfo(target.numpy())
     return source if limits.min <= source.low and source.high <= limits.max else UNKNOWN
 
 
-_INTEGERS: Final = frozenset(ir.DataType.from_numpy(np.dtype(code)) for code in np.typecodes["AllInteger"])
+#: By ONNX's number of the type.
+_LIMITS: Final = {
+    ir.DataType.from_numpy(np.dtype(code)).value: np.iinfo(code) for code in np.typecodes["AllInteger"]
+}

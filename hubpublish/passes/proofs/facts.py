@@ -15,6 +15,7 @@ from hubpublish.model import scopes
 from hubpublish.model.constants import constant_tensor_of
 from hubpublish.passes.base import why_not_onnx
 from hubpublish.passes.proofs.shapes import MOST_VALUES, NOTHING, Certain, infer, of_tensor
+from hubpublish.passes.validity import why_not_valid
 
 
 class Proofs:
@@ -51,11 +52,16 @@ class Proofs:
         return self._known[value]
 
     def opset_for(self, node: ir.Node) -> int | None:
-        """The version of ONNX's operators by which ``node`` is understood.
+        """The version of ONNX's operators by which ``node`` is understood, inputs and attributes included.
 
-        None if it is not one of them, is configured by the caller of its function, or is of a version
-        that the installed onnx does not know yet.
+        None if it is not one of them or not as they are defined, is configured by the caller of its
+        function, or is of a version that the installed onnx does not know yet.
         """
+        opset = self.opset_named_for(node)
+        return None if opset is None or why_not_valid(node, opset) else opset
+
+    def opset_named_for(self, node: ir.Node) -> int | None:
+        """As `opset_for`, for a node that need not be as its operator is defined."""
         opset = self._opsets.get(node.graph) if isinstance(node.graph, ir.Graph) else None
         if opset is None or opset > onnx.defs.onnx_opset_version():
             return None
@@ -83,7 +89,9 @@ class Proofs:
             return NOTHING
         if value.shape is None:
             return Certain(value.dtype)
-        return Certain(value.dtype, tuple(dim if isinstance(dim, int) else None for dim in value.shape))
+        # The runtime takes a negative length for one that is not declared.
+        dims = [dim if isinstance(dim, int) and dim >= 0 else None for dim in value.shape]
+        return Certain(value.dtype, tuple(dims))
 
     def _of_node(self, node: ir.Node) -> list[Certain]:
         opset = self.opset_for(node)

@@ -27,6 +27,8 @@ Array = npt.NDArray[Any]
 
 MOST_VALUES = 1024  # what describes shapes is smaller; what is larger is data, and not to be computed here
 
+AXES_IN_ANY_ORDER = 11  # opset; before, ONNX's inference ignores some that ONNX Runtime does not
+
 _INT32_MAX: Final = 2**31 - 1
 
 #: Operators whose inference says what ONNX Runtime does; for exceptions see `_in_doubt`.
@@ -94,6 +96,7 @@ class Certain:
 
 
 NOTHING: Final = Certain()
+_DTYPES: Final = frozenset(ir.DataType) - {ir.DataType.UNDEFINED}
 _NOT_VALID: Final = (
     onnx.shape_inference.InferenceError,
     onnx.checker.ValidationError,
@@ -120,7 +123,7 @@ def infer(node: ir.Node, opset: int, inputs: Sequence[Certain | None]) -> list[C
         inputs: What is certain of its inputs; None for one left out.
     """
     nothing = [NOTHING] * len(node.outputs)
-    if node.op_type not in INFERRED or _in_doubt(node, inputs):
+    if node.op_type not in INFERRED or _in_doubt(node, opset, inputs):
         return nothing
     proto = _numbered(node)
     imports = [onnx.helper.make_opsetid("", opset)]
@@ -138,7 +141,7 @@ def infer(node: ir.Node, opset: int, inputs: Sequence[Certain | None]) -> list[C
     return outputs if values is None else [Certain(outputs[0].dtype, outputs[0].shape, values)]
 
 
-def _in_doubt(node: ir.Node, inputs: Sequence[Certain | None]) -> bool:
+def _in_doubt(node: ir.Node, opset: int, inputs: Sequence[Certain | None]) -> bool:
     """Whether ONNX Runtime may compute another shape than ONNX's inference says; all were seen to differ."""
     attributes = node.attributes
     match node.op_type:
@@ -147,13 +150,41 @@ def _in_doubt(node: ir.Node, inputs: Sequence[Certain | None]) -> bool:
             return same or attributes.get_int("ceil_mode", 0) != 0
         case "ConvTranspose":
             return any(name in attributes for name in ("auto_pad", "output_padding", "output_shape"))
+        case "Einsum":
+            return not _lengths_agree(attributes.get_string("equation", "..."), inputs)
+        case "PRelu":
+            return not _broadcasts_into(inputs[1], inputs[0])
         case "Resize":
             cropped = attributes.get_string("coordinate_transformation_mode", "") == "tf_crop_and_resize"
             kept = attributes.get_string("keep_aspect_ratio_policy", "stretch") != "stretch"
             return cropped or kept or not _scales_exactly(inputs)
         case "Slice":
             return not _slices_forward(inputs)
+        case "Squeeze" | "Unsqueeze":
+            axes = list(attributes.get_ints("axes", ()))
+            return opset < AXES_IN_ANY_ORDER and (min(axes, default=0) < 0 or axes != sorted(axes))
     return False
+
+
+def _lengths_agree(equation: str, inputs: Sequence[Certain | None]) -> bool:
+    """Whether each letter of an Einsum has one length: ONNX Runtime repeats what has length 1."""
+    lengths: dict[str, set[int | None]] = {}
+    for letters, known in zip(equation.replace(" ", "").split("->")[0].split(","), inputs, strict=False):
+        if "." in letters or known is None or known.shape is None or len(known.shape) != len(letters):
+            return False
+        for letter, length in zip(letters, known.shape, strict=True):
+            lengths.setdefault(letter, set()).add(length)
+    return all(len(each) == 1 and None not in each for each in lengths.values())
+
+
+def _broadcasts_into(one: Certain | None, other: Certain | None) -> bool:
+    """Whether the first certainly adds nothing to the second's shape: ONNX Runtime's PRelu takes any two."""
+    if one is None or other is None or one.shape is None or other.shape is None:
+        return False
+    if len(one.shape) > len(other.shape):
+        return False
+    pairs = zip(reversed(one.shape), reversed(other.shape), strict=False)
+    return all(mine == 1 or (mine is not None and mine == its) for mine, its in pairs)
 
 
 def _scales_exactly(inputs: Sequence[Certain | None]) -> bool:
@@ -165,11 +196,14 @@ def _scales_exactly(inputs: Sequence[Certain | None]) -> bool:
 
 
 def _slices_forward(inputs: Sequence[Certain | None]) -> bool:
-    """Whether all steps of a Slice are positive, or go back to an end that is not "the largest integer".
+    """Whether it is certain what a Slice slices, and to where.
 
-    ONNX Runtime takes the latter as "to the end" in the direction of the step, ONNX as it stands.
+    All steps are positive, or go back to an end that is not "the largest integer": ONNX Runtime takes
+    that as "to the end" in the direction of the step, ONNX as it stands.
     """
-    ends, steps = inputs[2] if len(inputs) > 2 else None, inputs[4] if len(inputs) > 4 else None
+    _, _, ends, axes, steps = (*inputs, None, None, None, None)[:5]
+    if axes is not None and axes.values is None:
+        return False  # ONNX's inference takes them for all
     if steps is None:
         return True
     if steps.values is None or ends is None or ends.values is None or ends.values.shape != steps.values.shape:
@@ -218,7 +252,7 @@ def _of_type(proto: onnx.TypeProto | None, typed: bool) -> Certain:
     if proto is None or not proto.HasField("tensor_type"):
         return NOTHING
     tensor = proto.tensor_type
-    dtype = ir.DataType(tensor.elem_type) if typed and tensor.elem_type else None
+    dtype = ir.DataType(tensor.elem_type) if typed and tensor.elem_type in _DTYPES else None
     if not tensor.HasField("shape"):
         return Certain(dtype)
     dims = tensor.shape.dim

@@ -113,6 +113,14 @@ def test_casts() -> None:
     assert bounds("t = Clip(x, k0, k5)  u = Cast<to=1>(t)  y = Cast<to=7>(u)") == OPEN
 
 
+@pytest.mark.parametrize(
+    "node",
+    ["Where(c)", "Cast<to=99>(x)", 'Cast<to="x">(x)', "Cast(x)", "Concat<axis=0>()", "Max()", "Clip()"],
+)
+def test_nodes_that_no_runtime_takes_prove_nothing(node: str) -> None:
+    assert bounds(f"t = {node}  y = Reshape(t, s24)", "int64[2,4] x, bool[2,4] c") == OPEN
+
+
 def test_bounds_that_a_caller_may_override_are_none() -> None:
     inputs = "int64[2,4] x, int64 hi = {5}"
     assert bounds("y = Clip(x, k0, hi)", inputs) == OPEN

@@ -39,6 +39,35 @@ def test_lengths_of_inputs_are_enforced_by_the_runtime() -> None:
     assert shape(graph("y = Relu(x)")) == (2, 3)
 
 
+def test_negative_lengths_are_free() -> None:
+    model = parse(graph("y = Relu(x)"))
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -2
+    assert certain(model).shape == (None, 3)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        "MaxPool<kernel_shape=[1], auto_pad=3>(x)",
+        'MaxPool<kernel_shape=[1], ceil_mode="x">(x)',
+        "Resize<coordinate_transformation_mode=1>(x, , s)",
+        'Shape<start="x">(x)',
+        'Cast<to="x">(x)',
+        "Cast<to=99>(x)",
+        "Where(x)",
+        "Relu<alpha=1>(x)",
+        "PRelu(x)",
+        "Slice(x, s)",
+        "Einsum(x)",
+    ],
+)
+def test_of_nodes_that_no_runtime_takes_nothing_is_certain(node: str) -> None:
+    found = certain(graph(f"y = {node}", initializers="float[2] s = {1, 1}"))
+    assert found.dtype is None
+    assert found.values is None
+    assert found.shape is None or "99" in node
+
+
 def test_names_of_lengths_are_not() -> None:
     assert shape(graph("y = Relu(x)", "float[N, 3] x")) == (None, 3)
     assert shape(graph("y = Add(x, z)", "float[N, 1] x, float[N, M] z")) == (None, None)

@@ -214,12 +214,19 @@ def test_every_operator_that_is_believed_was_compared() -> None:
         (17, "ConvTranspose<output_padding=[1,1], strides=[2,2]>(x, w3)"),
         (17, "Slice(x, kb, largest, k1v, km)"),
         (17, "Slice(x, kb, ke, k1v, step)"),
+        (17, "Slice(x, kb, k2v, step)"),
+        (9, "PRelu(v, x)"),
+        (17, "PRelu(ones, x)"),
+        (17, "Einsum<equation='abcd,abcd->abcd'>(ones, x)"),
+        (17, "Einsum<equation='...d,d'>(x, v)"),
+        (10, "Squeeze<axes=[-1]>(one)"),
+        (10, "Unsqueeze<axes=[0,-1]>(x)"),
     ],
 )
 def test_where_runtime_and_definition_part_nothing_is_certain(opset: int, text: str) -> None:
     more = ", float[4] tenths = {1, 1, 0.7, 0.3}, float[8] roi = {0, 0, 0, 0, 1, 1, 0.5, 0.5}"
     more += ", int64[1] largest = {9223372036854775807}"
-    model = model_of(text, opset, INPUTS + ", int64[1] step", INITIALIZERS + more)
+    model = model_of(text, opset, INPUTS + ", int64[1] step, float[2,1,8,1] ones", INITIALIZERS + more)
     (known,) = proved(model)
     assert known.shape is None or None in known.shape or text.startswith("NonZero")
     assert known.values is None
@@ -388,6 +395,38 @@ def test_resize_is_what_the_runtime_computes(
     else:
         inputs |= {"scales": np.zeros(0, np.float32), "sizes": [1, 2, data.draw(dims), data.draw(dims)]}
     model = constant_model("Resize", inputs, opset, attributes)
+    outputs = run(model, {})
+    (known,) = proved(model)
+    if not isinstance(outputs, Failure) and known.shape is not None:
+        assert known.shape == outputs[0].shape
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.lists(st.integers(1, 3), max_size=3), st.sampled_from([7, 9, 13, 16]))
+def test_broadcasting_is_what_the_runtime_computes(
+    data: st.DataObject, lengths: list[int], opset: int
+) -> None:
+    op = data.draw(st.sampled_from(["PRelu", "Add", "Pow", "Einsum"]))
+    shapes = [
+        [data.draw(st.sampled_from([1, length])) for length in lengths[data.draw(st.integers(0, 1)) :]]
+        for _ in range(2)
+    ]
+    inputs = {name: np.ones(shape, np.float32) for name, shape in zip("xz", shapes, strict=True)}
+    letters = ["".join("abc"[3 - len(shape) :]) for shape in shapes]
+    attributes = {"equation": ",".join(letters)} if op == "Einsum" else {}
+    model = constant_model(op, inputs, max(opset, 12) if op == "Einsum" else opset, attributes)
+    outputs = run(model, {})
+    (known,) = proved(model)
+    if not isinstance(outputs, Failure) and known.shape is not None:
+        assert known.shape == outputs[0].shape
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data(), st.sampled_from([7, 10, 11, 12]), st.sampled_from(["Squeeze", "Unsqueeze"]))
+def test_axes_counted_from_the_end_are_the_runtimes(data: st.DataObject, opset: int, op: str) -> None:
+    axes = data.draw(st.lists(st.integers(-3, 2), min_size=1, max_size=2, unique_by=lambda axis: axis % 3))
+    shape = (1, 1, 1) if op == "Squeeze" else (2,) * (3 - len(axes))
+    model = constant_model(op, {"x": np.ones(shape, np.float32)}, opset, {"axes": axes})
     outputs = run(model, {})
     (known,) = proved(model)
     if not isinstance(outputs, Failure) and known.shape is not None:
