@@ -221,7 +221,7 @@ def _writing_to(out: Path) -> Iterator[None]:
     except OSError as error:
         raise UsageError(
             f"cannot write the run's files: {error.strerror or error}",
-            where=str(error.filename or out),
+            where=str(error.filename2 or error.filename or out),  # of two, the second is written
             hint="make room or the folder writable, or name another with --out",
             kind="cannot_write",
         ) from error
@@ -240,6 +240,7 @@ def _context(
     log.write(options.out / LOG)  # first of all: it marks the folder as ours, also after a crash
     for old in (staging, failures):
         shutil.rmtree(old, ignore_errors=True)
+    (options.out / PREVIEW).unlink(missing_ok=True)
     staging.mkdir()
     return RunContext(
         recipe=recipe,

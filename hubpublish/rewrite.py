@@ -12,7 +12,7 @@ import onnx_ir as ir
 from hubpublish.devices import Fit, Profile, measure_fit
 from hubpublish.errors import DeviceFitError, UnsupportedModelError, UsageError
 from hubpublish.model import GraphStatistics, SavedModel, graph_statistics, load, save
-from hubpublish.model.external import read_from
+from hubpublish.model.external import came_from
 from hubpublish.passes import PassOutcome, RewritePass
 from hubpublish.words import plural
 
@@ -44,19 +44,19 @@ def rewrite(
     """Rewrite ``source`` into ``target``, which is written atomically, also when nothing changed.
 
     Raises:
-        UsageError: The result's external data would be written over the source's.
+        UsageError: The result would be written over the source's external data.
         SourceError: The model or its external data cannot be read.
         UnsupportedModelError: The model is of a kind that would lose something.
         DeviceFitError: The result does not fit ``profile``; then nothing is written.
     """
     model = load(source)
-    data = target.with_name(f"{target.name}_data")
-    if read_from(model, data):
-        raise UsageError(
-            "the result's data would replace the data of its source",
-            where=str(data),
-            hint="name another file to write to",
-        )
+    for written in (target, target.with_name(f"{target.name}_data")):
+        if came_from(model, written):
+            raise UsageError(
+                "the result would replace the data of its source",
+                where=str(written),
+                hint="name another file to write to",
+            )
     before = graph_statistics(model)
     fit_before = measure_fit(model, profile) if profile else None
     outcomes = _applied(passes, model, source)

@@ -47,11 +47,13 @@ class Inspection(BaseModel):
     widest: tuple[NodeWidth, ...]
 
 
-def rewrite_file(source: Path, target: Path, passes: Sequence[str], device: str | None) -> Rewrite:
+def rewrite_file(
+    source: Path, target: Path, passes: Sequence[str], device: str | None, report: Path | None = None
+) -> Rewrite:
     """Rewrite one file with passes as the command line names them; without any, every exact one.
 
     Raises:
-        UsageError: A pass or device is unknown, or the result would replace its source.
+        UsageError: A pass or device is unknown, or a file would be written over another of them.
         HubpublishError: See `hubpublish.rewrite.rewrite`.
     """
     specs = [parse_pass(text) for text in passes] or [
@@ -63,8 +65,14 @@ def rewrite_file(source: Path, target: Path, passes: Sequence[str], device: str 
         )
     if target.is_dir():
         raise UsageError("this is a folder", where=str(target), hint="name the file to write to")
+    models = {path.resolve() for path in (source, target, target.with_name(f"{target.name}_data"))}
+    if report is not None and report.resolve() in models:
+        raise UsageError("the report would replace a model", where=str(report), hint="name another file")
     profile = find_profile(device) if device else None
-    return rewrite(source, target, [spec.build() for spec in specs], profile)
+    done = rewrite(source, target, [spec.build() for spec in specs], profile)
+    if report is not None:
+        write_report(done, report)
+    return done
 
 
 def inspect_file(path: Path, device: str) -> Inspection:

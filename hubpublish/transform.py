@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from hubpublish.runlog import RunLog
 from hubpublish.source import FetchedVariant
 from hubpublish.verify import Verification, verification_error, verify
 from hubpublish.verify.bisect import Culprit, bisect, builder
+from hubpublish.verify.scratch import scratch
 
 Say = Callable[[str], None]
 
@@ -125,11 +125,11 @@ def _culprit(
 ) -> Culprit | None:
     original = fetched.model.local
     try:
-        with tempfile.TemporaryDirectory(prefix="hubpublish-bisect-") as scratch:
+        with scratch("hubpublish-builds-") as builds:
             return bisect(
                 result,
                 original,
-                builder(original, [spec.build() for spec in passes], Path(scratch)),
+                builder(original, [spec.build() for spec in passes], builds),
                 done.outcomes,
                 spec=fetched.variant.verify or context.recipe.verify,
                 base_dir=context.folder,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,12 +33,27 @@ for _name in _FORBIDDEN:
 import pytest  # noqa: E402
 from huggingface_hub import HfApi  # noqa: E402
 
+from hubpublish.hub import retry  # noqa: E402
 from hubpublish.localhub import LocalHub  # noqa: E402
 
 if TYPE_CHECKING:
     from tests.publication import Publication
 
 ALICE, ALICE_READ, BOB = "hf_alice_write", "hf_alice_read", "hf_bob_write"
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retries follow each other at once."""
+    monkeypatch.setattr(retry, "BASE_DELAY", 0.0)
+
+
+@pytest.fixture
+def closed_port() -> Iterator[str]:
+    """A URL at which nothing answers."""
+    with socket.socket() as taken:  # bound and never listening, so that nobody else gets it either
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
 
 
 @pytest.fixture

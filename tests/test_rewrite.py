@@ -3,11 +3,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
 from hubpublish.devices import PROFILES
-from hubpublish.errors import DeviceFitError, SourceError
+from hubpublish.errors import DeviceFitError, SourceError, UsageError
 from hubpublish.passes import PASSES, RewritePass
 from hubpublish.rewrite import rewrite
 from tests.errors import error_of
@@ -54,6 +55,29 @@ def test_leaves_the_source_as_it_is(source: Path, tmp_path: Path) -> None:
 def test_gives_the_same_bytes_each_time(source: Path, tmp_path: Path) -> None:
     files = [rewrite(source, tmp_path / f"{n}" / "out.onnx", every(), MIN).saved.path for n in range(2)]
     assert files[0].read_bytes() == files[1].read_bytes()
+
+
+@pytest.mark.parametrize("where", ["initializer", "constant"])
+@pytest.mark.parametrize("name", ["weights.onnx", "weights.onnx_data"])
+def test_never_replaces_the_data_of_its_source(where: str, name: str, tmp_path: Path) -> None:
+    tensor = onnx.numpy_helper.from_array(np.ones(400, np.float32), "w")
+    onnx.external_data_helper.set_external_data(tensor, name)
+    (tmp_path / name).write_bytes(tensor.raw_data)
+    tensor.ClearField("raw_data")
+    constant = onnx.helper.make_node("Constant", [], ["w"], value=tensor)
+    graph = onnx.helper.make_graph(
+        [constant] * (where == "constant"),
+        "g",
+        [],
+        [onnx.helper.make_tensor_value_info("w", onnx.TensorProto.FLOAT, [400])],
+        [tensor] * (where == "initializer"),
+    )
+    source = tmp_path / "model.onnx"
+    source.write_bytes(onnx.helper.make_model(graph, ir_version=10).SerializeToString())
+    with pytest.raises(UsageError, match="would replace the data") as caught:
+        rewrite(source, tmp_path / "weights.onnx", every())
+    assert caught.value.where == str(tmp_path / name)
+    assert (tmp_path / name).read_bytes() == np.ones(400, np.float32).tobytes()
 
 
 class TestWhatDoesNotFit:

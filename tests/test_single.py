@@ -72,6 +72,14 @@ class TestRewrite:
         rewrite_file(source, tmp_path / "new" / "folder" / "out.onnx", [], None)
         error_of(UsageError, lambda: rewrite_file(source, tmp_path / "new", [], None))
 
+    def test_never_writes_its_report_over_a_model(self, source: Path, tmp_path: Path) -> None:
+        for report in (source, tmp_path / "out.onnx", tmp_path / "out.onnx_data"):
+            error = error_of(
+                UsageError,
+                lambda report=report: rewrite_file(source, tmp_path / "out.onnx", [], None, report),  # type: ignore[misc]
+            )
+            assert error.what == "the report would replace a model"
+
     def test_of_nothing_that_is_there(self, tmp_path: Path) -> None:
         error = error_of(SourceError, lambda: rewrite_file(tmp_path / "none", tmp_path / "out", [], None))
         assert error.exit_code == 3

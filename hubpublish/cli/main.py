@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import sys
 import tempfile
 import traceback
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -25,6 +27,12 @@ app = typer.Typer(
 for group in (recipes.app, models.app, hub.app):
     app.registered_commands.extend(group.registered_commands)
 
+_OF_THE_DISK = frozenset(
+    {
+        *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO),
+        *(errno.EROFS, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG),
+    }
+)
 INTERRUPTED = 130
 INTERNAL = 1
 
@@ -51,6 +59,7 @@ def root(
 
 def main() -> None:
     """Run a command. Every error leaves as a few lines and an exit code, never as a traceback."""
+    sys.stdout, sys.stderr = map(_always_writable, (sys.stdout, sys.stderr))
     sys.exit(run(sys.argv[1:]))
 
 
@@ -66,15 +75,34 @@ def run(arguments: list[str]) -> int:
         return emit_error(error, as_json=as_json)
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted(as_json=as_json)
-    except BrokenPipeError:
-        # Whoever read has enough; python would complain about the rest when it flushes at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # whoever read has enough
+        _give_up_on_stdout()
         return INTERNAL
     except Exception as error:
-        return emit_error(_internal(error), as_json=as_json)
+        found = _of_the_disk(error) or _internal(error)
+        try:
+            sys.stdout.flush()
+            return emit_error(found, as_json=as_json)
+        except OSError:  # it is stdout that cannot be written
+            _give_up_on_stdout()
+            return emit_error(found, as_json=False)
     if code == INTERRUPTED:  # what typer makes of Ctrl-C
         return _interrupted(as_json=as_json)
     return code if isinstance(code, int) else 0
+
+
+def _always_writable(stream: TextIO | None) -> TextIO:
+    """The stream, also for names that it cannot show; one that the caller closed swallows what comes."""
+    if stream is None:
+        return open(os.devnull, "w", encoding="utf-8")
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
+    return stream
+
+
+def _give_up_on_stdout() -> None:
+    """Python would complain about what is left in the stream when it flushes at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _interrupted(*, as_json: bool) -> int:
@@ -91,15 +119,37 @@ def _usage(error: typer.TyperException) -> UsageError:
     return UsageError(error.format_message().rstrip("."), hint=f"see {command} --help")
 
 
+def _of_the_disk(error: Exception) -> UsageError | None:
+    """What is wrong with this machine's disk and not with hubpublish, wherever it shows."""
+    if not isinstance(error, OSError) or error.errno not in _OF_THE_DISK:
+        return None
+    path = error.filename2 or error.filename  # of two, the second is written
+    return UsageError(
+        f"a file cannot be used: {error.strerror}",
+        where=str(path) if path else None,
+        hint="make room, or the folder accessible; HUBPUBLISH_CACHE and TMPDIR name other folders",
+        kind="cannot_write",
+    )
+
+
 def _internal(error: Exception) -> HubpublishError:
     from hubpublish.hub.redact import redact
 
-    with tempfile.NamedTemporaryFile(
-        "w", prefix="hubpublish-", suffix=".log", delete=False, encoding="utf-8"
-    ) as log:
-        log.write(redact("".join(traceback.format_exception(error))))
+    log = _logged(redact("".join(traceback.format_exception(error))))
     return HubpublishError(
         f"internal error: {type(error).__name__}: {redact(' '.join(str(error).split()))[:200]}",
-        hint=f"this is a fault of hubpublish; report it with the log, {log.name}",
-        details={"log": log.name},
+        hint=f"this is a fault of hubpublish; report it with {f'the log, {log}' if log else 'this line'}",
+        details={"log": log},
     )
+
+
+def _logged(text: str) -> str | None:
+    """The path of a file with this text; None where it cannot be written."""
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="hubpublish-", suffix=".log", delete=False, encoding="utf-8"
+        ) as log:
+            log.write(text)
+    except OSError:
+        return None
+    return log.name

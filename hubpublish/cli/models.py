@@ -49,9 +49,7 @@ def rewrite(
     """
     from hubpublish import single
 
-    done = single.rewrite_file(source, target, passes or [], device)
-    if report is not None:
-        single.write_report(done, report)
+    done = single.rewrite_file(source, target, passes or [], device, report)
     for outcome in done.outcomes:
         emit(f"{outcome.name}: {len(outcome.rewritten):,} rewritten, {len(outcome.skipped):,} left alone")
         for skipped in outcome.skipped[:SHOWN]:

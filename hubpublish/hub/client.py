@@ -53,6 +53,8 @@ def connect(endpoint: str | None, token: str | bool | None, *, timeout: float = 
             kind="bad_endpoint",
         )
     guard_logs()
+    # Its warnings (of little room, of the card) come before an error of ours that says it, or are told by us.
+    warnings.filterwarnings("ignore", category=UserWarning, module=r"huggingface_hub\.")
     _bound_waits(timeout)
     # The client reads these two environment variables when it is imported, and the constants at each
     # call: to set the constants works in either order. Only the public Hub speaks xet, and the client

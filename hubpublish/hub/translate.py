@@ -205,7 +205,8 @@ def _local(error: BaseException) -> _Reason | None:
 
 
 def _at(error: OSError) -> str:
-    return f" at {error.filename}" if error.filename else ""
+    path = error.filename2 or error.filename  # of two, the second is written
+    return f" at {path}" if path else ""
 
 
 def _said(error: HfHubHTTPError) -> str:

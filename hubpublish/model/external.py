@@ -17,6 +17,7 @@ from hubpublish.model.scopes import scopes
 
 PROTOBUF_LIMIT = 2**31 - 1  # bytes; no protobuf message can be larger
 INLINE_LIMIT = PROTOBUF_LIMIT - 2**26  # leaves 64 MiB for nodes and names
+FILES = "hubpublish.data_files"  # in a model's meta: where its external data was when it was loaded
 EXTERNAL_THRESHOLD = 1024  # bytes; smaller tensors stay inline, where shape inference reads them
 
 
@@ -83,15 +84,23 @@ def attach(model: ir.Model, folder: Path) -> None:
     Raises:
         SourceError: A file is missing or too short, or its location leaves the folder.
     """
+    files: set[Path] = set()
     for scope in scopes(model):
         for value in scope.graph.initializers.values():
             if isinstance(value.const_value, ir.ExternalTensor):
                 tensor = _mapped(value.const_value, folder)
+                files.add(Path(tensor.path))
                 value.const_value = tensor if tensor.nbytes else _in_memory(tensor)
         for node in scope.graph:
-            _read_in(node.attributes, folder)
+            _read_in(node.attributes, folder, files)
     for function in model.functions.values():
-        _read_in(function.attributes, folder)
+        _read_in(function.attributes, folder, files)
+    model.meta[FILES] = files
+
+
+def came_from(model: ir.Model, path: Path) -> bool:
+    """Whether ``path`` is a data file of the model as it was loaded, whether or not it is mapped now."""
+    return any(_same_file(file, path) for file in model.meta.get(FILES, ()))
 
 
 def write(model: ir.Model, path: Path) -> dict[ir.Value, ir.ExternalTensor]:
@@ -174,19 +183,24 @@ def _identity(tensor: ir.TensorProtocol) -> tuple[object, ...]:
     return (id(tensor),)
 
 
-def _read_in(attributes: MutableMapping[str, ir.Attr], folder: Path) -> None:
+def _read_in(attributes: MutableMapping[str, ir.Attr], folder: Path, files: set[Path]) -> None:
     for attribute in list(attributes.values()):
         if attribute.is_ref() or attribute.value is None:
             continue
         if isinstance(attribute.value, ir.ExternalTensor):
-            tensor = _in_memory(_mapped(attribute.value, folder))
+            tensor = _mapped(attribute.value, folder)
+            files.add(Path(tensor.path))
             attributes[attribute.name] = ir.AttrTensor(
-                attribute.name, tensor, doc_string=attribute.doc_string
+                attribute.name, _in_memory(tensor), doc_string=attribute.doc_string
             )
         elif attribute.type == ir.AttributeType.TENSORS:
             tensors = [
-                _in_memory(_mapped(tensor, folder)) if isinstance(tensor, ir.ExternalTensor) else tensor
+                _mapped(tensor, folder) if isinstance(tensor, ir.ExternalTensor) else tensor
                 for tensor in attribute.as_tensors()
+            ]
+            files |= {Path(tensor.path) for tensor in tensors if isinstance(tensor, ir.ExternalTensor)}
+            tensors = [
+                _in_memory(tensor) if isinstance(tensor, ir.ExternalTensor) else tensor for tensor in tensors
             ]
             attributes[attribute.name] = ir.AttrTensors(
                 attribute.name, tensors, doc_string=attribute.doc_string
@@ -199,7 +213,7 @@ def _mapped(tensor: ir.ExternalTensor, folder: Path) -> ir.ExternalTensor:
         raise _bad(
             tensor, path, "holds strings, which cannot be external", "export the model again", "invalid"
         )
-    if not path.is_file():
+    if not os.path.isfile(path):  # Path.is_file raises for a name that is too long
         raise _bad(tensor, path, "is missing", "put the file beside the model", "missing")
     offset = tensor.offset or 0
     if offset < 0 or (tensor.length is not None and tensor.length != tensor.nbytes):

@@ -81,6 +81,14 @@ def save(model: ir.Model, path: Path) -> SavedModel:
 def _save(model: ir.Model, path: Path) -> SavedModel:
     path.parent.mkdir(parents=True, exist_ok=True)
     data = path.with_name(f"{path.name}_data")
+    for target in (path, data):
+        if target.exists() and not target.is_file():  # a device, perhaps, which would be gone
+            raise UsageError(
+                "cannot write the model: what is there is no file",
+                where=str(target),
+                hint="name another file to write to",
+                kind="cannot_write",
+            )
     with _staging_folder(path) as folder:
         written = external.write(model, folder / data.name)
         with external.replaced(written):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import onnx
+import onnx_ir as ir
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from hubpublish.errors import UnsupportedModelError
@@ -33,9 +35,9 @@ def refuse(proto: onnx.ModelProto, path: Path) -> None:
     """Raise if the model has anything that would be lost, in any scope.
 
     That is: sparse tensors, training information, values of map and opaque types, initializers
-    without a name, attributes and tensors without a type, two attributes or functions of one name,
-    device configurations in an IR version without them, and fields that this version of ``onnx``
-    does not know.
+    without a name, attributes and tensors without a type, tensors of a negative shape, in two places
+    or without all of their data, two attributes or functions of one name, device configurations in
+    an IR version without them, and fields that this version of ``onnx`` does not know.
 
     Raises:
         UnsupportedModelError: With the names of what it has.
@@ -139,6 +141,29 @@ def _in_attribute(attribute: onnx.AttributeProto, place: str) -> Iterator[Findin
 def _in_tensor(tensor: onnx.TensorProto, label: str) -> Iterator[Finding]:
     if tensor.data_type not in _DTYPES:
         yield f"{label} of element type {tensor.data_type}, which is not known", NEWER
+    if any(length < 0 for length in tensor.dims):
+        yield f"{label} of the shape {list(tensor.dims)}", INVALID
+    keys = [entry.key for entry in tensor.external_data]
+    if len(set(keys)) < len(keys):
+        yield f"{label} with its place given twice", INVALID
+    if not _is_whole(tensor):
+        yield f"{label} whose data does not fit its type and shape {list(tensor.dims)}", INVALID
+
+
+def _is_whole(tensor: onnx.TensorProto) -> bool:
+    """Whether a tensor in the file has as much data as its shape takes; nothing is said of other ones."""
+    if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.data_type not in _DTYPES:
+        return True
+    dtype = ir.DataType(tensor.data_type)
+    count = math.prod(tensor.dims)
+    if dtype != ir.DataType.STRING and tensor.HasField("raw_data"):
+        return bool(len(tensor.raw_data) == math.ceil(count * dtype.bitwidth / 8))
+    field = onnx.helper.tensor_dtype_to_field(tensor.data_type)
+    if dtype in (ir.DataType.COMPLEX64, ir.DataType.COMPLEX128):
+        count *= 2
+    elif field == "int32_data" and dtype.bitwidth < 8:
+        count = math.ceil(count * dtype.bitwidth / 8)
+    return bool(len(getattr(tensor, field)) == count)
 
 
 def _in_values(values: Iterable[Any], scope: str) -> Iterator[Finding]:

@@ -22,6 +22,7 @@ from hubpublish.passes.proofs.shapes import Certain
 from hubpublish.passes.trees import Tree, grouped
 
 SIZES_ARE_AN_INPUT = 13  # opset; an attribute before
+LARGEST = 2**63 - 1
 LAST_PART_MAY_BE_SMALLER = 18  # opset; the parts had to be equal before
 
 
@@ -107,8 +108,10 @@ def find_sizes(
     if isinstance(given, Skip):
         return given
     if given is not None:
-        if len(given) != count or min(given) < 0:
+        if len(given) != count:
             return Skip(f"its {len(given)} sizes do not go with its {count} outputs; the model is not valid")
+        if min(given) < 0 or sum(given) > LARGEST:
+            return Skip("its sizes are negative or too large; the model is not valid")
         return KnownSizes(grouped(count, width), given, opset, hidden=_hidden(node))
     length = _length(node, known)
     sizes = _equal(length, count, opset)

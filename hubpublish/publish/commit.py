@@ -197,11 +197,12 @@ def _update(api: HfApi, plan: Plan, request: PullRequest, message: Message) -> P
         update_text(api, repo, request, message.description)
         return Published(repo, ahead.state.head, changed=False, plan=plan, pull_request=request.url)
     _refuse_edited_request(plan, ahead, request)
+    # The text first: a run that dies in between is done again, as the commit is what says that it is done.
+    update_text(api, repo, request, message.description)
     commit = _send(api, ahead, message, request.revision)
     if commit is None:
         return None
     check_published(api, ahead, commit)
-    update_text(api, repo, request, message.description)
     return Published(repo, commit, changed=True, plan=plan, pull_request=request.url)
 
 

@@ -77,4 +77,4 @@ def update_text(api: HfApi, repo: str, request: PullRequest, text: str) -> None:
     if request.text.strip() == text.strip():
         return
     with translated(HubError, f"update the text of pull request {request.number}", repo=repo):
-        api.edit_discussion_comment(repo, request.number, request.comment, text)
+        retried(lambda: api.edit_discussion_comment(repo, request.number, request.comment, text))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from hubpublish.verify.cache import ReferenceCache
 from hubpublish.verify.inputs import InputMaker, InputSet
 from hubpublish.verify.result import Level, Verification
 from hubpublish.verify.runner import RunLimits
+from hubpublish.verify.scratch import scratch
 
 if TYPE_CHECKING:
     from hubpublish.recipe import VerifySpec
@@ -127,9 +127,9 @@ def bisect(
     sets = InputMaker(before, spec.inputs, base_dir, preprocessor, given).sets()
     inputs = next((each for each in sets if each.label == result.failed_input), sets[0])
     out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="hubpublish-bisect-", ignore_cleanup_errors=True) as folder:
+    with scratch("hubpublish-bisect-") as folder:
         references = ReferenceCache(cache) if cache else None
-        bench = Bench(before, Path(folder), limits or RunLimits(), references, progress)
+        bench = Bench(before, folder, limits or RunLimits(), references, progress)
         search = _Search(bench, result.failed_level, inputs, spec)
         found = search.find(original, build, outcomes)
         if found is None:

@@ -12,8 +12,6 @@ import hashlib
 import json
 import platform
 import shutil
-import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -22,12 +20,12 @@ from pathlib import Path
 from hubpublish.model import sha256_of
 from hubpublish.verify.result import Level
 from hubpublish.verify.runner import PROVIDER, Output
+from hubpublish.verify.scratch import scratch
 from hubpublish.verify.signature import Signature
 
 FORMAT = 2  # counts up when entries are written differently
 ENTRY = "outputs.json"
 UNFINISHED = ".unfinished-"
-STALE_SECONDS = 86400.0  # an unfinished folder this old belongs to a process that was killed
 
 
 class ReferenceCache:
@@ -40,18 +38,8 @@ class ReferenceCache:
     def workspace(self) -> Iterator[Path]:
         """A new folder on the cache's disk, gone afterwards unless an entry was made of it."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._sweep()
-        path = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=self.folder))
-        try:
+        with scratch(UNFINISHED, self.folder) as path:
             yield path
-        finally:
-            shutil.rmtree(path, ignore_errors=True)
-
-    def _sweep(self) -> None:
-        for path in self.folder.glob(f"{UNFINISHED}*"):
-            with contextlib.suppress(OSError):
-                if time.time() - path.stat().st_mtime > STALE_SECONDS:
-                    shutil.rmtree(path)
 
     def get(self, key: str) -> tuple[Output, ...] | None:
         """The outputs under ``key``, or None when there are none that are whole."""

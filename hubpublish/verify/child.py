@@ -7,7 +7,7 @@ Request: ``model``, ``external_folder`` (where external data lies, if not beside
 ``provider``, ``threads``, ``feeds`` ([{name, dtype, onnx, storage, shape, file}]), ``folder`` (for the
 outputs), ``parent`` (process id). Result, ``folder/result.json``: ``status`` (ok, does_not_load, fails,
 out_of_memory, broken), ``error``, ``runtime``, ``peak_bytes``, ``outputs`` ([{name, dtype, shape, file,
-sha256}]). Tensors are raw bytes in C order, strings a JSON list.
+sha256}]). Exit code 74: they could not be written. Tensors are raw bytes in C order, strings a JSON list.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ RAW_TYPES = (
     "int2",
     "uint2",
 )
+CANNOT_WRITE = 74  # exit code, EX_IOERR: a full disk is no crash of the runtime
 OUT_OF_MEMORY = ("bad_alloc", "Failed to allocate memory", "BFCArena")
 
 
@@ -50,13 +51,18 @@ def main(request_path: str) -> None:
     folder = Path(request["folder"])
     result: dict[str, Any] = {"runtime": ort.__version__, "outputs": [], "error": None}
     try:
-        result["status"] = run(request, folder, result)
-    except BaseException:
-        result.update(status="broken", error=traceback.format_exc())
-    result["peak_bytes"] = peak_bytes()
-    unfinished = folder / "result.json.part"
-    unfinished.write_text(json.dumps(result), encoding="utf-8")
-    unfinished.replace(folder / "result.json")
+        try:
+            result["status"] = run(request, folder, result)
+        except OSError:
+            raise  # only writing raises it here, and a full disk would not take a result either
+        except BaseException:
+            result.update(status="broken", error=traceback.format_exc())
+        result["peak_bytes"] = peak_bytes()
+        unfinished = folder / "result.json.part"
+        unfinished.write_text(json.dumps(result), encoding="utf-8")
+        unfinished.replace(folder / "result.json")
+    except OSError:
+        os._exit(CANNOT_WRITE)
     # The runtime's teardown has nothing to add, and may crash.
     sys.stdout.flush()
     sys.stderr.flush()

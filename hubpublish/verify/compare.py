@@ -83,14 +83,19 @@ def _identical(dtype: str, elements: int) -> Distance:
 
 
 def _bit_chunks(one: Output, other: Output) -> Iterator[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
-    """Both tensors as unsigned integers, element by element; of packed ones two or four are a byte."""
+    """Both tensors as unsigned integers, element by element; of packed ones two or four are a byte.
+
+    What fills up the last byte is no value.
+    """
+    left = math.prod(one.shape)
     for a, b in _chunks(one, other, _bits(one.dtype)):
         if one.dtype not in PACKED_BITS:
             yield a, b
             continue
         width = PACKED_BITS[one.dtype]
         shifts = np.arange(0, 8, width, dtype=np.uint8)
-        unpacked = [((part[:, np.newaxis] >> shifts) & (2**width - 1)).reshape(-1) for part in (a, b)]
+        unpacked = [((part[:, np.newaxis] >> shifts) & (2**width - 1)).reshape(-1)[:left] for part in (a, b)]
+        left -= len(unpacked[0])
         yield unpacked[0], unpacked[1]
 
 

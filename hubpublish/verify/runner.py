@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from hubpublish.errors import VerificationError
+from hubpublish.errors import UsageError, VerificationError
 from hubpublish.verify.result import Level
 
 CHILD = Path(__file__).with_name("child.py")
+CANNOT_WRITE = 74  # the child's exit code
 PROVIDER = "CPUExecutionProvider"
 POLL_SECONDS = (0.005, 0.05)  # first and longest pause between two looks at the child
 STDERR_TAIL = 2000  # characters of the child's last words that an error repeats
@@ -99,6 +100,7 @@ def run(
 
     Raises:
         VerificationError: The child process itself does not work (kind ``runner``).
+        UsageError: The disk is full.
     """
     request = {
         # Not resolved: in the Hub's cache the model is a link, and its external data lies beside the link.
@@ -232,6 +234,13 @@ def _died(
 ) -> Run:
     if killed:
         return Run(killed, None, phase, (), seconds, peak)
+    if code == CANNOT_WRITE:
+        raise UsageError(
+            "there is no room for the outputs of a run",
+            where=str(folder),
+            hint="free some space; HUBPUBLISH_CACHE and TMPDIR name other folders",
+            kind="disk_full",
+        )
     last_words = (folder / "stderr").read_text(encoding="utf-8", errors="replace")[-STDERR_TAIL:].strip()
     if phase == "starting":
         raise _broken(last_words or f"exit code {code}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -153,7 +154,7 @@ def _check_output(value: onnx.ValueInfoProto, path: Path) -> None:
 
 
 def _check_data(path: Path) -> None:
-    if not path.is_file():
+    if not os.path.isfile(path):  # Path.is_file raises for a name that is too long
         raise SourceError(
             "the model's external data is missing",
             where=str(path),

@@ -7,7 +7,6 @@ outputs that do not change with its inputs proves nothing about its rewrite.
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +27,7 @@ from hubpublish.verify.result import (
     Verification,
 )
 from hubpublish.verify.runner import PROVIDER, Output, RunLimits
+from hubpublish.verify.scratch import scratch
 from hubpublish.verify.signature import Signature, UnreadableModel
 
 if TYPE_CHECKING:
@@ -69,13 +69,13 @@ def verify(
         VerificationError: Kind ``runner``: child processes do not work here.
     """
     limits = limits or RunLimits()
-    with tempfile.TemporaryDirectory(prefix="hubpublish-verify-", ignore_cleanup_errors=True) as folder:
+    with scratch("hubpublish-verify-") as folder:
         verifier = _Verifier(spec, limits)
         try:
             before, after = _signatures(original, rewritten)
             maker = InputMaker(before, spec.inputs, base_dir, preprocessor, given)
             references = ReferenceCache(cache) if cache else None
-            bench = Bench(before, Path(folder), limits, references, progress)
+            bench = Bench(before, folder, limits, references, progress)
             verifier.run(bench, after.path, maker)
         except Verdict as verdict:
             return verifier.result(verdict)

@@ -212,3 +212,15 @@ class TestPipes:
         assert done.code == 0
         assert done.json["statistics"]["nodes"] == 8
         assert done.err == ""
+
+
+@pytest.mark.parametrize("json", [True, False])
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+def test_a_full_disk_behind_stdout_is_no_traceback(json: bool, tmp_path: Path) -> None:
+    arguments = [sys.executable, "-m", "hubpublish", "devices", *(["--json"] if json else [])]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(arguments, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr

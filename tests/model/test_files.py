@@ -153,6 +153,24 @@ def test_saving_over_a_folder_or_below_a_file_is_a_clear_error(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "model.onnx"]
 
 
+@pytest.mark.parametrize("name", ["out.onnx", "out.onnx_data"])
+def test_what_is_no_file_is_never_replaced(name: str, write: Callable[[bytes], Path], tmp_path: Path) -> None:
+    model = load(write(small_model().SerializeToString()))
+    os.mkfifo(tmp_path / name)
+    (tmp_path / "link.onnx").symlink_to(tmp_path / name)
+    for target in ("out.onnx", "link.onnx")[: 1 + (name == "out.onnx")]:
+        with pytest.raises(UsageError, match="no file") as caught:
+            save(model, tmp_path / target)
+        assert caught.value.kind == "cannot_write"
+    assert stat.S_ISFIFO((tmp_path / name).stat().st_mode)
+
+
+def test_a_name_that_is_too_long_is_a_clear_error(write: Callable[[bytes], Path], tmp_path: Path) -> None:
+    model = load(write(small_model().SerializeToString()))
+    with pytest.raises(UsageError, match="too long"):
+        save(model, tmp_path / ("n" * 300))
+
+
 def test_what_protobuf_cannot_hold_is_refused(
     write: Callable[[bytes], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,7 +194,7 @@ DTYPES = {
 }
 
 
-def tensor_of(dtype: int, name: str, nbytes: int = 24) -> TensorProto:
+def tensor_of(dtype: int, name: str, nbytes: int = 48) -> TensorProto:
     bits = ir.DataType(dtype).bitwidth
     raw = bytes(number % 251 if bits != 6 else 0 for number in range(nbytes))
     if dtype == TensorProto.BOOL:
@@ -456,6 +474,7 @@ def damaged(outside: Path, **values: str) -> Path:
     ("values", "kind"),
     [
         ({"location": "none.bin"}, "external_data_missing"),
+        ({"location": "n" * 5000}, "external_data_missing"),
         ({"offset": "999999"}, "external_data_truncated"),
         ({"length": "16"}, "external_data_invalid"),
         ({"length": "4004"}, "external_data_invalid"),

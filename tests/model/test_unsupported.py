@@ -5,7 +5,7 @@ from pathlib import Path
 
 import onnx
 import pytest
-from onnx import AttributeProto, TensorProto, helper
+from onnx import AttributeProto, StringStringEntryProto, TensorProto, helper
 
 from hubpublish.errors import UnsupportedModelError
 from hubpublish.model import load
@@ -141,6 +141,30 @@ def _opaque_type() -> onnx.TypeProto:
         (lambda m: m.graph.initializer.add(data_type=1), "initializer 0 in main, which has no name"),
         (lambda m: m.graph.initializer.add(name="w"), "element type 0"),
         (lambda m: m.graph.initializer.add(name="w", data_type=99), "element type 99"),
+        (lambda m: m.graph.initializer.add(name="w", data_type=1, dims=[2, -3]), "of the shape [2, -3]"),
+        *(
+            (
+                lambda m, tensor=tensor: m.graph.initializer.append(tensor),
+                f"initializer 'w' in main whose data does not fit its type and shape {list(tensor.dims)}",
+            )
+            for tensor in (
+                TensorProto(name="w", data_type=7, dims=[2], raw_data=bytes(15)),
+                TensorProto(name="w", data_type=7, dims=[2], raw_data=bytes(24)),
+                TensorProto(name="w", data_type=7, dims=[2], int64_data=[1]),
+                TensorProto(name="w", data_type=7, dims=[2], float_data=[1, 2]),
+                TensorProto(name="w", data_type=7),
+                TensorProto(name="w", data_type=1, dims=[2**62, 2**62]),
+                TensorProto(name="w", data_type=8, dims=[2], string_data=[b"a"]),
+                TensorProto(name="w", data_type=14, dims=[2], float_data=[1, 2]),
+                TensorProto(name="w", data_type=22, dims=[3], raw_data=bytes(3)),
+            )
+        ),
+        (
+            lambda m: m.graph.initializer.add(
+                name="w", data_type=1, external_data=[StringStringEntryProto(key="location", value="x")] * 2
+            ),
+            "initializer 'w' in main with its place given twice",
+        ),
         (
             lambda m: m.graph.node[0].attribute.append(
                 helper.make_attribute("t", TensorProto(name="t", data_type=77))
@@ -212,3 +236,24 @@ def test_fields_of_a_newer_format_are_refused(place: str) -> None:
 def test_nothing_of_a_valid_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(rich_model().SerializeToString())
     load(tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        TensorProto(name="w", data_type=7, dims=[2], int64_data=[1, 2]),
+        TensorProto(name="w", data_type=7, raw_data=bytes(8)),
+        TensorProto(name="w", data_type=7, dims=[0, 5]),
+        TensorProto(name="w", data_type=8, dims=[2], string_data=[b"a", b""]),
+        TensorProto(name="w", data_type=9, dims=[2], int32_data=[0, 1]),
+        TensorProto(name="w", data_type=10, dims=[2], int32_data=[0, 1]),
+        TensorProto(name="w", data_type=14, dims=[2], float_data=[1, 2, 3, 4]),
+        TensorProto(name="w", data_type=22, dims=[3], raw_data=bytes(2)),
+        TensorProto(name="w", data_type=22, dims=[3], int32_data=[1, 2]),
+    ],
+    ids=lambda tensor: f"{tensor.data_type} {list(tensor.dims)}",
+)
+def test_every_form_of_data_is_taken(tensor: TensorProto) -> None:
+    model = model_with_scopes()
+    model.graph.initializer.append(tensor)
+    rewrite(model)

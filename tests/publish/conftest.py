@@ -3,16 +3,11 @@ from pathlib import Path
 import pytest
 from huggingface_hub import HfApi
 
-from hubpublish.hub import connect, retry
+from hubpublish.hub import connect
 from hubpublish.layout import MANIFEST
 from hubpublish.localhub import LocalHub
 from hubpublish.publish import StagedFile, make_manifest, stage
 from tests.publish.publishing import FILES, REPO, Stage
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "BASE_DELAY", 0.0)
 
 
 @pytest.fixture

@@ -108,12 +108,15 @@ def test_what_went_wrong_is_not_kept(onnx_file: OnnxFile, check: Verify, tmp_pat
 
 def test_unfinished_folders_of_killed_processes_go(tmp_path: Path) -> None:
     references = ReferenceCache(tmp_path)
-    with references.workspace() as old, references.workspace() as young:
-        os.utime(old, (0, 0))
-        with references.workspace():
-            assert young.exists()
-            assert not old.exists()
+    dead = tmp_path / ".unfinished-dead"
+    dead.mkdir()
+    (dead / "0.bin").write_bytes(b"1234")
+    with references.workspace() as one, references.workspace() as other:
+        assert not dead.exists()
+        assert one.exists()
+        assert other.exists()
     assert entries(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_two_makers_of_one_entry(tmp_path: Path) -> None:

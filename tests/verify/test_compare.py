@@ -117,6 +117,14 @@ def test_float8(put: Any) -> None:
     assert distance(put, one, other, dtype="float8e4m3fn").max_abs == 1.0
 
 
+def test_what_fills_up_the_last_byte_of_packed_integers_is_no_value(put: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(compare, "CHUNK", 2)
+    three = [np.array([0x21, 0x43, last], np.uint8) for last in (0x05, 0xF5, 0x06)]
+    about = {"dtype": "int4", "shape": (5,)}
+    assert distance(put, three[0], three[1], **about).differing == 0
+    assert distance(put, three[0], three[2], **about).differing == 1
+
+
 def test_packed_integers(put: Any) -> None:
     # Three int4 in two bytes: [1, -2, 3] against [1, 5, 3].
     found = distance(
