@@ -12,8 +12,10 @@ from huggingface_hub.utils import parse_ratelimit_headers
 
 # What code raises that takes an answer apart without a look at it.
 _PARSING = (KeyError, IndexError, TypeError, AttributeError)
-_latest = threading.local()
+# Where, or with which words, it raises a ValueError because of an answer and not of an argument.
 _DATES = frozenset({"huggingface_hub.utils._datetime", "_strptime"})
+_OF_ANSWERS = ("improperly formatted", "Malformed response", "Invalid server response", "Invalid etag")
+_latest = threading.local()
 
 
 def root_of(error: BaseException) -> BaseException:
@@ -51,7 +53,9 @@ def is_unreadable(error: BaseException) -> bool:
         return True
     if isinstance(root, _PARSING):
         return raised_in(root).startswith("huggingface_hub.")
-    return isinstance(root, ValueError) and raised_in(root) in _DATES
+    if not isinstance(root, ValueError):
+        return False
+    return raised_in(root) in _DATES or any(words in str(root) for words in _OF_ANSWERS)
 
 
 def raised_in(error: BaseException) -> str:

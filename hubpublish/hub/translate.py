@@ -33,6 +33,7 @@ E = TypeVar("E", bound=HubpublishError)
 _TOKEN_HINT = "check HF_TOKEN (or run `hf auth login`): the token may be missing, expired or revoked"
 _NETWORK_HINT = "check the network, the proxy settings and the endpoint, then run again"
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_UPLOAD_REFUSED = "LFS batch API returned errors:"
 _LONGEST = 300  # characters of a server's message
 
 
@@ -166,6 +167,11 @@ def _network(error: BaseException) -> _Reason | None:
         return _Reason("connection_lost", "the connection broke", _NETWORK_HINT)
     if isinstance(error, LocalEntryNotFoundError):
         return _Reason("no_network", "no connection to the Hub, and it is not in the cache", _NETWORK_HINT)
+    if isinstance(error, ValueError) and str(error).startswith(_UPLOAD_REFUSED):
+        said = _line(str(error).removeprefix(_UPLOAD_REFUSED))
+        return _Reason(
+            "refused", f"the Hub does not take an upload: {said}", "do what it says, then run again"
+        )
     if is_unreadable(error):
         return _Reason(
             "not_a_hub",

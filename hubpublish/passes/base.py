@@ -15,14 +15,13 @@ from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import onnx
 import onnx_ir as ir
 from pydantic import BaseModel, ConfigDict
 
 from hubpublish.model import FreshNames, Scope, node_label, scopes, sort_topologically
-from hubpublish.model.scopes import ONNX_SPELLINGS, ambiguous_name
+from hubpublish.model.scopes import ambiguous_name
 from hubpublish.model.statistics import op_name
-from hubpublish.passes.validity import require_supported_opsets, why_not_valid
+from hubpublish.passes.validity import require_supported_opsets, why_not_certain, why_not_onnx
 
 
 class PassOptions(BaseModel):
@@ -148,28 +147,6 @@ class RewritePass(ir.passes.InPlacePass, Generic[OptionsT]):
         outcome.rewritten.append(Rewritten(node=label, op=op, scope=scope.label, into=into))
         outcome.modified = True
         substitute(node, answer)
-
-
-def why_not_onnx(node: ir.Node, model: ir.Model) -> str | None:
-    """Why the node is not ONNX's own operator of that name, or None if it is."""
-    if node.domain:
-        return f"belongs to domain {node.domain!r}, so what it computes is not known"
-    if any((domain, node.op_type, node.overload) in model.functions for domain in ONNX_SPELLINGS):
-        return "the model defines a function of its own under this name"
-    return None
-
-
-def why_not_certain(node: ir.Node, scope: Scope, model: ir.Model) -> str | None:
-    """Why it is not certain what ONNX's own operators mean here, or None if it is."""
-    for domain, name, _ in model.functions:
-        # Constants are read and nodes are made of ONNX's operators, whatever the node itself is.
-        if domain in ONNX_SPELLINGS and onnx.defs.has(name):
-            return f"the model defines a function of its own as ONNX's {name}"
-    if scope.opset is None:
-        return "the scope imports no version of ONNX's operator set"
-    if node.device_configurations:
-        return "is spread over devices by its device configuration, which parts of it would not have"
-    return why_not_valid(node, scope.opset)
 
 
 def substitute(node: ir.Node, replacement: Replacement) -> None:

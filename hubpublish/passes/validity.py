@@ -12,7 +12,7 @@ import onnx
 import onnx_ir as ir
 
 from hubpublish.errors import UnsupportedModelError
-from hubpublish.model.scopes import ONNX_SPELLINGS
+from hubpublish.model.scopes import ONNX_SPELLINGS, Scope
 
 OLDEST_OPSET = 7  # before, Add broadcasts only with attributes that say so
 NEWEST_OPSET = 25  # the newest that was tested
@@ -44,6 +44,28 @@ def require_supported_opsets(model: ir.Model) -> None:
                 hint="convert the model with onnx.version_converter, or export it for another opset",
                 details={"opset": opsets[0]},
             )
+
+
+def why_not_onnx(node: ir.Node, model: ir.Model) -> str | None:
+    """Why the node is not ONNX's own operator of that name, or None if it is."""
+    if node.domain:
+        return f"belongs to domain {node.domain!r}, so what it computes is not known"
+    if any((domain, node.op_type, node.overload) in model.functions for domain in ONNX_SPELLINGS):
+        return "the model defines a function of its own under this name"
+    return None
+
+
+def why_not_certain(node: ir.Node, scope: Scope, model: ir.Model) -> str | None:
+    """Why it is not certain what ONNX's own operators mean here, or None if it is."""
+    for domain, name, _ in model.functions:
+        # Constants are read and nodes are made of ONNX's operators, whatever the node itself is.
+        if domain in ONNX_SPELLINGS and onnx.defs.has(name):
+            return f"the model defines a function of its own as ONNX's {name}"
+    if scope.opset is None:
+        return "the scope imports no version of ONNX's operator set"
+    if node.device_configurations:
+        return "is spread over devices by its device configuration, which parts of it would not have"
+    return why_not_valid(node, scope.opset)
 
 
 def why_not_valid(node: ir.Node, opset: int) -> str | None:
