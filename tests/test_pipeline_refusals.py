@@ -27,7 +27,7 @@ from hubpublish.passes import PASSES, PassOptions, RewritePass
 from hubpublish.passes.base import NodeMaker, Replacement, Skip
 from hubpublish.recipe import Recipe
 from tests.errors import error_of
-from tests.publication import READ_TOKEN, Publication, model_bytes, recipe_data, sha256
+from tests.publication import READ_TOKEN, TARGET, Publication, commit, model_bytes, recipe_data, sha256
 
 MODEL = "onnx/model.onnx"
 DOWNLOAD = r"GET .*/resolve/.*/model\.onnx"
@@ -123,6 +123,15 @@ def test_somebody_elses_repo(publication: Publication) -> None:
     error = refused(publication, HubError, recipe)
     assert (error.exit_code, error.kind) == (6, "forbidden")
     assert "bob/small" in str(error)
+
+
+def test_a_card_of_somebody_else_is_told_before_any_work(publication: Publication) -> None:
+    publication.seed()
+    commit(publication.api, TARGET, {"README.md": b"# By hand\n"})
+    error = error_of(HubError, publication.run)
+    assert (error.exit_code, error.kind, error.details["files"]) == (6, "target_edited", ["README.md"])
+    assert not publication.hub.requests(r"GET .*/resolve/.*model\.onnx")
+    assert publication.read("README.md") == b"# By hand\n"
 
 
 def test_a_download_that_is_always_corrupt(publication: Publication) -> None:

@@ -87,16 +87,15 @@ def validate_card(api: HfApi, text: str) -> list[str]:
     url = f"{api.endpoint}/api/validate-yaml"
     body = {"content": text, "repoType": "model"}
 
-    def ask() -> httpx2.Response:
+    def ask() -> tuple[int, object]:
         response = get_session().post(url, json=body, headers=request_headers(api, anonymous=True))
         if response.status_code != 400:
             hf_raise_for_status(response)
-        return response
+        return response.status_code, response.json()
 
     with translated(HubError, "validate the model card"):
-        answer = retried(ask)
-        found = answer.json()
-    if answer.status_code == 400:
+        status, found = retried(ask)
+    if status == 400:
         why = "; ".join(_messages(found, "errors")) or "no reason given"
         raise HubError(
             f"the Hub refuses the model card's metadata: {why}",

@@ -33,6 +33,7 @@ E = TypeVar("E", bound=HubpublishError)
 _TOKEN_HINT = "check HF_TOKEN (or run `hf auth login`): the token may be missing, expired or revoked"
 _NETWORK_HINT = "check the network, the proxy settings and the endpoint, then run again"
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_EXCHANGE = "/oauth/token"  # where a keyless job's identity becomes a token
 _UPLOAD_REFUSED = "LFS batch API returned errors:"
 _LONGEST = 300  # characters of a server's message
 
@@ -131,6 +132,12 @@ def _not_found(error: HfHubHTTPError) -> _Reason | None:
 
 def _by_status(error: HfHubHTTPError) -> _Reason:
     status, said = error.response.status_code, _said(error)
+    if status < 500 and error.response.request.url.path == _EXCHANGE:
+        return _Reason(
+            "unauthorized",
+            f"the Hub gives no token for the identity of this job{said}",
+            "check HF_OIDC_RESOURCE, and the Trusted Publisher in the settings of that repo",
+        )
     if status == 401:
         return _Reason("unauthorized", f"the Hub does not accept the token{said}", _TOKEN_HINT)
     if status == 403:

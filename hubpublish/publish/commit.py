@@ -180,6 +180,8 @@ def _open(api: HfApi, plan: Plan, message: Message) -> Published | None:
         info = commit_plan(api, plan, message, create_pr=True)
         commit, url = info.oid, info.pr_url
     except Exception as error:
+        if status_of(error) in _MOVED:
+            return None
         # Opening is not idempotent: after a lost answer the request may be there.
         request = find_pull_request(api, repo) if may_have_landed(error) else None
         head = _head_holding(api, plan, request.revision) if request is not None else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import signal
 import subprocess
@@ -155,6 +156,22 @@ class TestInternalErrors:
         assert str(log) in done.err
         assert "Traceback" in log.read_text()
         assert "xxxx" not in log.read_text() + done.out + done.err
+
+    def test_need_no_disk(self, shell: Shell, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def broken(*_: object, **__: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        def buggy(*_: object) -> None:
+            raise ZeroDivisionError("a bug")
+
+        monkeypatch.setattr("tempfile.NamedTemporaryFile", broken)
+        monkeypatch.setattr(single, "inspect_file", buggy)
+        done = shell("inspect", model, "--json")
+        assert (done.code, done.error["kind"], done.error["log"]) == (1, "internal", None)
+        monkeypatch.setattr(single, "inspect_file", broken)
+        done = shell("inspect", model, "--json")
+        assert (done.code, done.error["kind"]) == (2, "cannot_write")
+        assert "No space left" in done.error["message"]
 
 
 class TestInterruption:

@@ -7,7 +7,7 @@ from huggingface_hub import HfApi, constants
 from huggingface_hub.utils._http import get_session
 
 import hubpublish
-from hubpublish.errors import HubError
+from hubpublish.errors import HubError, UsageError
 from hubpublish.hub import client, connect, request_headers, retried, retry, validate_card
 from hubpublish.localhub import LocalHub
 
@@ -178,3 +178,87 @@ def test_a_long_rate_limit_is_an_error_at_once(
         retried(lambda: api.model_info("alice/m"))
     assert caught.value.kind == "rate_limited"
     assert len(hub.requests("GET /api/models/alice/m")) == 1
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    ["", " ", "localhost:8000", "ftp://host", "file:///etc", "http://", "http://host?x=1", "http://host/ "],
+)
+def test_an_endpoint_that_is_no_address_is_told_at_once(endpoint: str) -> None:
+    """Not least the empty one, of a variable that is not set: it must not mean the public Hub."""
+    with pytest.raises(UsageError) as caught:
+        connect(endpoint, None)
+    assert (caught.value.kind, caught.value.exit_code) == ("bad_endpoint", 2)
+    assert caught.value.hint
+
+
+def test_an_endpoint_may_hold_a_password_and_no_error_does(closed_port: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        connect("ftp://user:open-sesame@host", None)
+    assert "open-sesame" not in str(caught.value)
+    api = connect(closed_port.replace("//", "//user:open-sesame@"), None)
+    with pytest.raises(HubError) as failed, hubpublish.hub.translated(HubError, "look"):
+        api.model_info("a/b")
+    assert "open-sesame" not in str(failed.value)
+
+
+@pytest.mark.parametrize("token", ["hf_\u00e4l\u00efce", "hf_\N{PARTY POPPER}", "hf_a\r\nX-Evil: 1"])
+def test_a_token_that_cannot_be_one_is_no_bug(hub: LocalHub, token: str) -> None:
+    with pytest.raises(HubError) as caught, hubpublish.hub.translated(HubError, "look"):
+        connect(hub.endpoint, token).model_info("alice/m")
+    assert caught.value.kind == "unauthorized"
+    assert token not in str(caught.value)
+
+
+def test_an_identity_that_may_not_publish_is_no_matter_of_names(hub: LocalHub) -> None:
+    hub.publishers["alice/m"] = "repo:alice/recipes:ref:refs/heads/main"
+    code = (
+        "from hubpublish.hub import connect, translated\n"
+        "from hubpublish.errors import HubError\n"
+        "try:\n"
+        "    with translated(HubError, 'look'): connect(None, None).model_info('alice/m')\n"
+        "except HubError as error: print(error.kind, '|', error.hint)\n"
+    )
+    job = {"GITHUB_ACTIONS": "true", "ACTIONS_ID_TOKEN_REQUEST_URL": hub.identity_url}
+    stranger = {"ACTIONS_ID_TOKEN_REQUEST_TOKEN": "repo:mallory/recipes"}
+    printed = run_fresh(code, HF_ENDPOINT=hub.endpoint, HF_OIDC_RESOURCE="alice/m", **job, **stranger)
+    assert printed.startswith("unauthorized | check HF_OIDC_RESOURCE")
+
+
+def test_a_token_is_hidden_wherever_it_came_from(hub: LocalHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A short one too, which no pattern tells, and that a server repeats."""
+    monkeypatch.setenv("HF_TOKEN", "sesame-17")
+    hub.fault("GET", "status", status=403, body="no rights for sesame-17")
+    with pytest.raises(HubError) as caught, hubpublish.hub.translated(HubError, "look"):
+        connect(hub.endpoint, None).model_info("alice/m")
+    assert "no rights for ***" in caught.value.what
+
+
+@pytest.mark.parametrize("action", ["corrupt", "truncate"])
+def test_an_answer_that_is_garbled_once_is_asked_for_again(hub: LocalHub, api: HfApi, action: str) -> None:
+    api.create_repo("alice/m")
+    hub.fault(r"GET /api/models/alice/m", action)
+    assert retried(lambda: api.model_info("alice/m")).id == "alice/m"
+    hub.fault("validate-yaml", action)
+    assert validate_card(api, CARD) == []
+
+
+def test_what_is_not_a_hub_is_named(hub: LocalHub, api: HfApi) -> None:
+    hub.fault(r"GET /api/models/alice/m", "status", status=200, body={}, times=None)
+    with pytest.raises(HubError) as caught, hubpublish.hub.translated(HubError, "look"):
+        retried(lambda: api.model_info("alice/m"))
+    assert caught.value.kind == "not_a_hub"
+    assert caught.value.where == f"{hub.endpoint}/api/models/alice/m"
+
+
+def test_warnings_of_the_client_are_not_printed() -> None:
+    code = (
+        "import warnings\n"
+        "from hubpublish.hub import connect\n"
+        "connect(None, None)\n"
+        "warnings.warn_explicit('little room', UserWarning, 'f', 1, module='huggingface_hub.file_download')\n"
+        "warnings.warn_explicit('ours', UserWarning, 'f', 1, module='hubpublish.x')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "little room" not in done.stderr
+    assert "ours" in done.stderr

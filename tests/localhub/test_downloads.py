@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from huggingface_hub import HfApi, HfFileSystem, get_hf_file_metadata, hf_hub_url
-from huggingface_hub.errors import RemoteEntryNotFoundError, RevisionNotFoundError
+from huggingface_hub.errors import HfHubHTTPError, RemoteEntryNotFoundError, RevisionNotFoundError
 
 from hubpublish.localhub import LocalHub
 
@@ -153,3 +153,13 @@ def test_content_types(api: HfApi, http_request, filled: Filled, path: str, kind
     api.create_repo("alice/types", exist_ok=True)
     api.upload_file(path_or_fileobj=b"<b>", path_in_repo=path, repo_id="alice/types")
     assert http_request("GET", f"/alice/types/resolve/main/{path}").headers["Content-Type"] == kind
+
+
+def test_a_pointer_to_nothing_is_missing(hub: LocalHub) -> None:
+    api = HfApi(endpoint=hub.endpoint, token="hf_alice_write")
+    api.create_repo("alice/pointer")
+    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'a' * 64}\nsize 5\n"
+    api.upload_file(path_or_fileobj=pointer.encode(), path_in_repo="a.json", repo_id="alice/pointer")
+    with pytest.raises(HfHubHTTPError) as caught:
+        get_hf_file_metadata(hf_hub_url("alice/pointer", "a.json", endpoint=hub.endpoint))
+    assert caught.value.response.status_code == 404

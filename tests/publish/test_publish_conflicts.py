@@ -5,9 +5,7 @@ import pytest
 from huggingface_hub import CommitOperationDelete, HfApi
 
 from hubpublish.layout import MANIFEST
-from hubpublish.publish import (
-    publish,
-)
+from hubpublish.publish import publish, read_target, refuse_edited
 from tests.publish.publishing import CARD, FILES, MESSAGE, REPO, Stage, content, edit, error_of
 
 
@@ -72,3 +70,28 @@ def test_an_edit_that_is_what_we_publish_now_is_no_conflict(api: HfApi, target: 
     edit(api, "config.json", b"[]")
     files = {**FILES, "config.json": b"[]"}
     assert publish(api, target, staging(files), MESSAGE).changed
+
+
+def test_a_card_that_is_not_ours_is_told_early(api: HfApi, target: str, staging: Stage) -> None:
+    refuse_edited(read_target(api, target))
+    edit(api, "README.md", b"# By hand\n")
+    error = error_of(lambda: refuse_edited(read_target(api, target)))
+    assert (error.kind, error.details["files"]) == ("target_edited", ["README.md"])
+
+
+def test_a_card_whose_manifest_is_gone_is_not_taken_for_another(
+    api: HfApi, target: str, staging: Stage
+) -> None:
+    publish(api, target, staging(), MESSAGE)
+    api.create_commit(target, [CommitOperationDelete(MANIFEST)], commit_message="delete")
+    refuse_edited(read_target(api, target))
+    assert publish(api, target, staging(), MESSAGE).changed
+
+
+def test_a_report_that_was_made_a_trap_is_an_edit(api: HfApi, target: str, staging: Stage) -> None:
+    """JSON so deep that reading it exhausts the stack."""
+    publish(api, target, staging(), MESSAGE)
+    edit(api, "report.json", b"[" * 100_000)
+    state = read_target(api, target)
+    assert state.report is None
+    assert error_of(lambda: refuse_edited(state)).details["files"] == ["report.json"]

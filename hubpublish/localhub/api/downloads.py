@@ -72,8 +72,10 @@ def _find(
 
 
 def _object(state: HubState, oid: str) -> FilePart:
-    path = state.lfs.path(oid)
-    return FilePart(path, 0, path.stat().st_size)
+    path, size = state.lfs.path(oid), state.lfs.size(oid)
+    if size is None:  # of a pointer that was committed as text
+        raise HubHTTPError(404, f"No such LFS object: {oid}")
+    return FilePart(path, 0, size)
 
 
 def _ranged(request: Request, body: bytes | FilePart, etag: str, headers: dict[str, str]) -> Response:
