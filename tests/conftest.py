@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import signal
 import socket
 import tempfile
 from collections.abc import Iterator
@@ -29,6 +30,10 @@ _FORBIDDEN = (
 os.environ.update(_ENVIRONMENT)
 for _name in _FORBIDDEN:
     os.environ.pop(_name, None)
+
+# A shell starts what runs in its background with SIGINT ignored, which children inherit: the programs
+# that tests interrupt would then go on for ever.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest  # noqa: E402
 from huggingface_hub import HfApi  # noqa: E402
