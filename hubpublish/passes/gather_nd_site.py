@@ -10,8 +10,8 @@ import onnx_ir as ir
 from hubpublish.model.constants import behind_identities
 from hubpublish.passes.base import Skip
 from hubpublish.passes.proofs.bounds import Bounds, IndexBounds
+from hubpublish.passes.proofs.certain import Dims
 from hubpublish.passes.proofs.facts import Proofs
-from hubpublish.passes.proofs.shapes import Dims
 from hubpublish.passes.proofs.types import Types
 from hubpublish.passes.validity import why_not_valid
 

@@ -18,7 +18,7 @@ import onnx_ir as ir
 from hubpublish.model import constant_of
 from hubpublish.model.constants import behind_identities
 from hubpublish.passes.base import NodeMaker, Skip
-from hubpublish.passes.proofs.shapes import Certain
+from hubpublish.passes.proofs.certain import Certain
 from hubpublish.passes.trees import Tree, grouped
 
 SIZES_ARE_AN_INPUT = 13  # opset; an attribute before

@@ -13,7 +13,8 @@ import onnx_ir as ir
 
 from hubpublish.model import scopes
 from hubpublish.model.constants import constant_tensor_of
-from hubpublish.passes.proofs.shapes import MOST_VALUES, NOTHING, Certain, infer, of_tensor
+from hubpublish.passes.proofs.certain import MOST_VALUES, NOTHING, Certain, of_tensor
+from hubpublish.passes.proofs.shapes import infer
 from hubpublish.passes.validity import why_not_onnx, why_not_valid
 
 

@@ -7,8 +7,8 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from hubpublish.passes.proofs.certain import Certain, Dims
 from hubpublish.passes.proofs.facts import Proofs
-from hubpublish.passes.proofs.shapes import Certain, Dims
 from tests.models.build import parse
 
 

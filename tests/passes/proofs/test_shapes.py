@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
 
+from hubpublish.passes.proofs.certain import Certain
+from hubpublish.passes.proofs.doubts import INFERRED
 from hubpublish.passes.proofs.facts import Proofs
-from hubpublish.passes.proofs.shapes import EVALUATED, INFERRED, Certain
+from hubpublish.passes.proofs.shapes import EVALUATED
 from tests.models.build import Failure, parse, random_feeds, run
 
 UNARY = """
