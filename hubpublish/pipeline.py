@@ -22,7 +22,6 @@ from hubpublish import report as reports
 from hubpublish.devices import PROFILES
 from hubpublish.errors import UsageError
 from hubpublish.layout import CARD
-from hubpublish.model import sha256_of
 from hubpublish.preview import render_preview
 from hubpublish.publish import Message, Plan, StagedFile, TargetState
 from hubpublish.recipe import Recipe
@@ -109,7 +108,7 @@ def run(recipe: Recipe, folder: Path, options: RunOptions, environ: Mapping[str,
     say(f"source {recipe.source.repo} is at commit {upstream.commit[:12]}")
     state = publish.read_target(api, target) if known else TargetState(target, "main", False, None)
     if not options.force:
-        images = _images(recipe, folder)
+        images = preflight.image_hashes(recipe, folder)
         as_pr = options.as_pr and not options.dry_run  # to look for a pull request takes a token
         standing = preflight.standing(api, recipe, upstream.commit, images, state, as_pr=as_pr)
         if standing is not None:
@@ -165,13 +164,6 @@ def _chosen(recipe: Recipe, options: RunOptions) -> Recipe:
     return recipe.model_copy(update={"variants": chosen})
 
 
-def _images(recipe: Recipe, folder: Path) -> dict[str, str]:
-    """SHA-256 of every image that something is verified on; a missing one is the verification's error."""
-    specs = [recipe.verify, *(each.verify for each in recipe.variants if each.verify)]
-    names = {name for spec in specs for name in spec.inputs.images}
-    return {name: sha256_of(folder / name) for name in sorted(names) if (folder / name).is_file()}
-
-
 def _made(
     recipe: Recipe,
     folder: Path,
@@ -194,7 +186,7 @@ def _made(
         target=target,
         copied={file.path: file.sha256 for file in fetched.copied},
     )
-    key = reports.run_key(resolved, _images(recipe, folder))
+    key = reports.run_key(resolved, preflight.image_hashes(recipe, folder))
     report = _report(resolved, fetched, variants, key)
     with _writing_to(options.out):
         return report, stage_all(report, resolved, fetched.copied, context.staging)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 from huggingface_hub import HfApi
@@ -15,6 +16,7 @@ from hubpublish import publish, source
 from hubpublish import recipe as recipes
 from hubpublish import report as reports
 from hubpublish.errors import RecipeError
+from hubpublish.model import sha256_of
 from hubpublish.publish import TargetState
 from hubpublish.recipe import Recipe
 from hubpublish.source import Upstream
@@ -53,6 +55,13 @@ def find_target(
             raise
         names = {name: name for name in cast("list[str]", unset.details["variables"])}
     return recipes.target_repo(recipe, {**environ, **names}), False
+
+
+def image_hashes(recipe: Recipe, folder: Path) -> dict[str, str]:
+    """SHA-256 of every image that something is verified on; a missing one is the verification's error."""
+    specs = [recipe.verify, *(each.verify for each in recipe.variants if each.verify)]
+    names = {name for spec in specs for name in spec.inputs.images}
+    return {name: sha256_of(folder / name) for name in sorted(names) if (folder / name).is_file()}
 
 
 def standing(

@@ -21,7 +21,8 @@ class Manifest(BaseModel):
     """The published manifest. Unknown fields are those of a later version, and are left alone.
 
     ``git_oids`` repeats the files by git blob id: the Hub lists those for files outside of LFS, so
-    that an edit shows without downloading anything.
+    that an edit shows without downloading anything. ``withdrawn`` holds the keys of publications that
+    were rolled back: no run publishes them again by itself.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -31,6 +32,7 @@ class Manifest(BaseModel):
     source_commit: str
     files: dict[str, _Sha256]
     git_oids: dict[str, _GitOid] = Field(default_factory=dict)
+    withdrawn: tuple[str, ...] = ()
 
 
 def make_manifest(files: Iterable[StagedFile], *, key: str, source_commit: str) -> str:
