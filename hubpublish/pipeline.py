@@ -21,6 +21,7 @@ from hubpublish import recipe as recipes
 from hubpublish import report as reports
 from hubpublish.devices import PROFILES
 from hubpublish.errors import UsageError
+from hubpublish.hub import Access
 from hubpublish.layout import CARD
 from hubpublish.preview import render_preview
 from hubpublish.publish import Message, Plan, StagedFile, TargetState
@@ -100,25 +101,28 @@ def run(recipe: Recipe, folder: Path, options: RunOptions, environ: Mapping[str,
             ``published`` among its details: a commit that stands, and could not be read back.
     """
     recipe = _chosen(recipe, options)
-    api = hub.connect(options.endpoint, options.token)
+    access = hub.access(options.endpoint, options.token)
     target, known = preflight.find_target(recipe, options.target, environ, dry_run=options.dry_run)
     if not known:
         say(f"a variable of target.repo is not set: the dry run names the target {target}")
-    upstream = source.resolve(api, recipe.source)
+    upstream = source.resolve(access.read, recipe.source)
     say(f"source {recipe.source.repo} is at commit {upstream.commit[:12]}")
-    state = publish.read_target(api, target) if known else TargetState(target, "main", False, None)
+    state = TargetState(target, "main", False, None)
+    if known:
+        state = preflight.read_target(access, target, publishes=not options.dry_run)
     if not options.force:
         images = preflight.image_hashes(recipe, folder)
-        as_pr = options.as_pr and not options.dry_run  # to look for a pull request takes a token
-        standing = preflight.standing(api, recipe, upstream.commit, images, state, as_pr=as_pr)
+        # To look for a pull request takes a token.
+        asked = access.write if options.as_pr and not options.dry_run else None
+        standing = preflight.standing(recipe, upstream.commit, images, state, access.read, asked)
         if standing is not None:
             return RunResult("nothing_to_do", target, standing.commit, standing.url)
     if not options.dry_run:
-        preflight.refuse_early(api, recipe, state, as_pr=options.as_pr)
+        preflight.refuse_early(access, recipe, state, as_pr=options.as_pr)
     preflight.check_license(recipe, upstream)
-    fetched = source.fetch(api, recipe, upstream, options.cache / "sources")
+    fetched = source.fetch(access.read, recipe, upstream, options.cache / "sources")
     with _alone_in(options.out, say):
-        return _finished(recipe, folder, fetched, state, api, options, say)
+        return _finished(recipe, folder, fetched, state, access, options, say)
 
 
 def _finished(
@@ -126,17 +130,19 @@ def _finished(
     folder: Path,
     fetched: FetchedSource,
     state: TargetState,
-    api: HfApi,
+    access: Access,
     options: RunOptions,
     say: Say,
 ) -> RunResult:
-    target = state.repo
+    target, api = state.repo, access.write
     report, staged = _made(recipe, folder, fetched, target, options, say)
-    for warning in hub.validate_card(api, (options.out / STAGED / CARD).read_text("utf-8")):
+    for warning in hub.validate_card(access.read, (options.out / STAGED / CARD).read_text("utf-8")):
         say(f"the Hub warns of the model card: {warning}")
     if options.dry_run:
-        plan = publish.make_plan(api, state, staged)
-        _preview(api, plan if options.variant is None else plan.without_deletions(), report, options.out)
+        plan = publish.make_plan(access.read, state, staged)
+        _preview(
+            access.read, plan if options.variant is None else plan.without_deletions(), report, options.out
+        )
         return RunResult("dry_run", target, state.head, None, options.out, report)
     made = recipe.target
     publish.ensure_target(api, target, create=made.create, private=made.private, as_pr=options.as_pr)

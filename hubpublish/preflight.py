@@ -16,6 +16,7 @@ from hubpublish import publish, source
 from hubpublish import recipe as recipes
 from hubpublish import report as reports
 from hubpublish.errors import RecipeError
+from hubpublish.hub import Access, require_exchange_for
 from hubpublish.model import sha256_of
 from hubpublish.publish import TargetState
 from hubpublish.recipe import Recipe
@@ -64,40 +65,67 @@ def image_hashes(recipe: Recipe, folder: Path) -> dict[str, str]:
     return {name: sha256_of(folder / name) for name in sorted(names) if (folder / name).is_file()}
 
 
+def read_target(access: Access, target: str, *, publishes: bool) -> TargetState:
+    """What the target holds, as far as this run may see it.
+
+    A keyless job sees no private repo without its token. It is exchanged for that before the work, and
+    again after it: there is no other way to tell a private target from a missing one.
+
+    Raises:
+        UsageError: The token of a keyless job would be another repo's.
+        HubError: No access, no network.
+    """
+    if access.keyless and publishes:
+        require_exchange_for(access.write, target)
+    state = publish.read_target(access.read, target)
+    if access.keyless and publishes and not state.exists:
+        return publish.read_target(access.write, target)
+    return state
+
+
 def standing(
-    api: HfApi, recipe: Recipe, commit: str, images: Mapping[str, str], state: TargetState, *, as_pr: bool
+    recipe: Recipe,
+    commit: str,
+    images: Mapping[str, str],
+    state: TargetState,
+    api: HfApi,
+    for_requests: HfApi | None,
 ) -> Standing | None:
     """Where the result of this run stands already: in the target, or in our open pull request on it.
 
     Args:
-        api: The Hub.
         recipe: As it was written.
         commit: What the source's revision points to.
         images: See `hubpublish.report.run_key`.
         state: What the target holds.
-        as_pr: Whether a pull request would do.
+        api: The Hub.
+        for_requests: The Hub, with a token; None: a pull request would not do.
     """
     if _is_up_to_date(recipe, commit, state.repo, images, state):
         return Standing(state.head, f"{api.endpoint}/{state.repo}")
-    request = publish.find_pull_request(api, state.repo) if as_pr and state.exists else None
+    if for_requests is None or not state.exists:
+        return None
+    request = publish.find_pull_request(for_requests, state.repo)
     if request is None:
         return None
-    proposed = publish.read_target(api, state.repo, revision=request.revision)
+    proposed = publish.read_target(for_requests, state.repo, revision=request.revision)
     if _is_up_to_date(recipe, commit, state.repo, images, proposed):
         return Standing(proposed.head, request.url)
     return None
 
 
-def refuse_early(api: HfApi, recipe: Recipe, state: TargetState, *, as_pr: bool) -> None:
+def refuse_early(access: Access, recipe: Recipe, state: TargetState, *, as_pr: bool) -> None:
     """Stop now where publishing would stop at the end, after hours of work.
+
+    Whether a keyless job may write shows only when it does: its token is not asked for before.
 
     Raises:
         HubError: The token may not write there, the repo does not exist, or its files were edited.
     """
-    if state.exists or not recipe.target.create:
-        publish.ensure_target(api, state.repo, as_pr=as_pr)
-    else:
-        publish.require_write_token(api, state.repo)
+    if not state.exists and recipe.target.create:
+        publish.require_write_token(access.write, state.repo)
+    elif not (access.keyless and state.exists):
+        publish.ensure_target(access.write, state.repo, as_pr=as_pr)
     if not as_pr:
         publish.refuse_edited(state)
 

@@ -228,7 +228,8 @@ def test_a_hub_that_hangs(lab: Lab, endpoint: str, monkeypatch: pytest.MonkeyPat
         assert time.monotonic() < deadline
         time.sleep(0.01)
     hub.faults.clear()
-    assert ran.code == (6 if endpoint == "commit" else 0), ran.err
+    # The commit may land before the run has looked whether it did.
+    assert ran.code in ((0, 6) if endpoint == "commit" else (0,)), ran.err
     assert lab.run(scenario.recipe).code == 0
     assert lab.publication.commits()[1:] == ["initial commit"]  # published once, however late
 

@@ -68,6 +68,18 @@ def test_a_second_run_fetches_no_model_and_writes_nothing(publication: Publicati
     assert not [each for each in seen if re.search(MODELS, each) or re.search(WRITES, each)]
 
 
+def test_a_hundred_runs_with_nothing_changed_write_nothing(publication: Publication) -> None:
+    publication.seed()
+    first = publication.run()
+    head, before = publication.api.model_info(TARGET).sha, len(publication.hub.log)
+    for _ in range(100):
+        assert publication.run().commit == first.commit == head
+    seen = list(publication.hub.log)[before:]
+    assert {each.method for each in seen} == {"GET"}
+    assert len(seen) == 400  # source, target, and the target's manifest and report
+    assert len(publication.commits()) == 2
+
+
 def test_forced_it_does_all_the_work_and_commits_nothing(publication: Publication) -> None:
     publication.seed()
     first = publication.run()
