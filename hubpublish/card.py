@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from hubpublish.markdown import CARD_TEMPLATE, render_template
 from hubpublish.passes import PASSES
 from hubpublish.recipe import CardSpec
+from hubpublish.regions import empty_region
 from hubpublish.report import PassReport, Report, VariantReport
 from hubpublish.usage import usage_of
 from hubpublish.words import readable_distance
@@ -78,6 +79,7 @@ def render(report: Report, spec: CardSpec) -> str:
         card=spec,
         title=spec.title or report.target.rpartition("/")[2],
         usage=usage_of(report, spec),
+        free_text=[empty_region(name) for name in spec.free_text],
         failures=list(failures(report)),
         replaced=merged(row for variant in variants for row in replaced(variant)),
         widest=merged(row for variant in variants for row in widest(variant)),

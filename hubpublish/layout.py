@@ -1,4 +1,4 @@
-"""The files that every publication writes at the root of its repo."""
+"""The files that every publication writes at the root of its repo, and the one that some do."""
 
 from __future__ import annotations
 
@@ -7,5 +7,9 @@ from typing import Final
 CARD: Final = "README.md"
 REPORT: Final = "report.json"
 RECIPE: Final = "recipe.yaml"
+PROVENANCE: Final = "provenance.json"
 MANIFEST: Final = "manifest.json"
-OWN_FILES: Final = (CARD, REPORT, RECIPE, MANIFEST)
+OWN_FILES: Final = (CARD, REPORT, RECIPE, PROVENANCE, MANIFEST)
+
+SIGNATURE: Final = "model.sig"
+"""Only where a run signs. The name is what model-signing itself writes to when it is told none."""

@@ -6,17 +6,15 @@ already holds what this run would make.
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal
 
 from huggingface_hub import HfApi
-from huggingface_hub.utils import WeakFileLock
 
-from hubpublish import hub, preflight, publish, source
+from hubpublish import hub, pictures, preflight, provenance, publish, signing, source
 from hubpublish import recipe as recipes
 from hubpublish import report as reports
 from hubpublish.devices import PROFILES
@@ -28,14 +26,12 @@ from hubpublish.publish import Message, Plan, StagedFile, TargetState
 from hubpublish.recipe import Recipe
 from hubpublish.recipe.writer import plain
 from hubpublish.report import FileRecord, Report, SourceReport, VariantReport
-from hubpublish.runlog import RunLog
 from hubpublish.source import FetchedSource
-from hubpublish.staging import stage_all
+from hubpublish.staging import add_signature, stage_all
 from hubpublish.transform import RunContext, Say, transform
+from hubpublish.workspace import Workspace
 
 PREPROCESSOR = "preprocessor_config.json"
-# in the folder of a run
-STAGED, FAILED, LOG, PREVIEW, LOCK = "staged", "failed", "run.json", "preview.md", ".lock"
 
 
 @dataclass(frozen=True)
@@ -52,6 +48,7 @@ class RunOptions:
         token: For the Hub; None: the machine's own; False: none.
         target: Publish to this repo instead of the recipe's.
         force: Run although the target already holds this result.
+        sign: Sign what is published, with the identity that the environment offers.
     """
 
     out: Path
@@ -63,6 +60,12 @@ class RunOptions:
     token: str | bool | None = None
     target: str | None = None
     force: bool = False
+    sign: bool = False
+
+    @property
+    def workspace(self) -> Workspace:
+        """What is in the folder ``out``."""
+        return Workspace(self.out)
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ class RunResult:
         report: What was done; None if there was nothing to do.
     """
 
-    status: Literal["nothing_to_do", "dry_run", "published", "pull_request"]
+    status: Literal["nothing_to_do", "withdrawn", "dry_run", "published", "pull_request"]
     target: str
     commit: str | None = None
     url: str | None = None
@@ -110,45 +113,96 @@ def run(recipe: Recipe, folder: Path, options: RunOptions, environ: Mapping[str,
     state = TargetState(target, "main", False, None)
     if known:
         state = preflight.read_target(access, target, publishes=not options.dry_run)
+    images = preflight.image_hashes(recipe, folder)
     if not options.force:
-        images = preflight.image_hashes(recipe, folder)
         # To look for a pull request takes a token.
         asked = access.write if options.as_pr and not options.dry_run else None
         standing = preflight.standing(recipe, upstream.commit, images, state, access.read, asked)
         if standing is not None:
+            if not options.dry_run:
+                preflight.tag_standing(access, recipe, state, standing)
             return RunResult("nothing_to_do", target, standing.commit, standing.url)
     if not options.dry_run:
         preflight.refuse_early(access, recipe, state, as_pr=options.as_pr)
     preflight.check_license(recipe, upstream)
+    if options.sign and not options.dry_run:
+        signing.require()
     fetched = source.fetch(access.read, recipe, upstream, options.cache / "sources")
-    with _alone_in(options.out, say):
-        return _finished(recipe, folder, fetched, state, access, options, say)
+    job = _Job(recipe, folder, fetched, target, images, options, say)
+    if publish.withdrawn(state, job.key, job.content_key) and not options.force and not options.dry_run:
+        return RunResult("withdrawn", target, state.head, _url(access.read, target))
+    if job.tag and not options.dry_run and not options.as_pr:
+        same = partial(publish.already_published, key=job.key)
+        publish.check_tag(access.read, target, job.tag, None, same_result=same)
+    with options.workspace.alone(say):
+        return _finished(job, state, access)
 
 
-def _finished(
-    recipe: Recipe,
-    folder: Path,
-    fetched: FetchedSource,
-    state: TargetState,
-    access: Access,
-    options: RunOptions,
-    say: Say,
-) -> RunResult:
+@dataclass(frozen=True)
+class _Job:
+    """What a run has to do, once its source is there: nothing of it can move any more."""
+
+    recipe: Recipe
+    folder: Path
+    fetched: FetchedSource
+    target: str
+    images: Mapping[str, str]
+    options: RunOptions
+    say: Say
+
+    @cached_property
+    def resolved(self) -> Recipe:
+        """The recipe of exactly this publication."""
+        copied = {file.path: file.sha256 for file in self.fetched.copied}
+        return recipes.resolved(self.recipe, commit=self.fetched.commit, target=self.target, copied=copied)
+
+    @cached_property
+    def key(self) -> str:
+        """See `hubpublish.report.run_key`."""
+        return reports.run_key(self.resolved, self.images)
+
+    @cached_property
+    def content_key(self) -> str:
+        """See `hubpublish.report.content_key`."""
+        return reports.content_key(self.resolved, self.images)
+
+    @cached_property
+    def tag(self) -> str | None:
+        """The tag of what is published, if the recipe wants one."""
+        template = self.recipe.target.tag
+        return template and publish.tag_name(template, source_commit=self.fetched.commit, key=self.key)
+
+
+def _finished(job: _Job, state: TargetState, access: Access) -> RunResult:
+    recipe, options, say = job.recipe, job.options, job.say
     target, api = state.repo, access.write
-    report, staged = _made(recipe, folder, fetched, target, options, say)
-    for warning in hub.validate_card(access.read, (options.out / STAGED / CARD).read_text("utf-8")):
+    report, staged = _made(job)
+    for warning in hub.validate_card(access.read, (options.workspace.staged / CARD).read_text("utf-8")):
         say(f"the Hub warns of the model card: {warning}")
     if options.dry_run:
         plan = publish.make_plan(access.read, state, staged)
-        _preview(
-            access.read, plan if options.variant is None else plan.without_deletions(), report, options.out
-        )
+        shown = plan if options.variant is None else plan.without_deletions()
+        _preview(access.read, shown, report, options.workspace)
         return RunResult("dry_run", target, state.head, None, options.out, report)
     made = recipe.target
     publish.ensure_target(api, target, create=made.create, private=made.private, as_pr=options.as_pr)
+    if options.sign:
+        say("signing")
+        with options.workspace.writing():
+            staged = add_signature(staged, report, recipe, options.workspace.staged)
     say(f"publishing to {target}")
-    done = publish.publish(api, target, staged, _message(report), as_pr=options.as_pr)
+    done = publish.publish(
+        api,
+        target,
+        staged,
+        _message(report),
+        as_pr=options.as_pr,
+        tag=job.tag,
+        again=options.force,
+    )
     status: Literal["published", "pull_request"] = "pull_request" if done.pull_request else "published"
+    if done.changed and status == "published":
+        options.workspace.write(provenance.for_attesting(report))
     url = done.pull_request or _url(api, target)
     return RunResult(
         status if done.changed else "nothing_to_do", target, done.commit, url, options.out, report
@@ -170,93 +224,41 @@ def _chosen(recipe: Recipe, options: RunOptions) -> Recipe:
     return recipe.model_copy(update={"variants": chosen})
 
 
-def _made(
-    recipe: Recipe,
-    folder: Path,
-    fetched: FetchedSource,
-    target: str,
-    options: RunOptions,
-    say: Say,
-) -> tuple[Report, tuple[StagedFile, ...]]:
+def _made(job: _Job) -> tuple[Report, tuple[StagedFile, ...]]:
     """Everything that is published, made and proved in the folder of the run."""
-    with _writing_to(options.out):
-        context = _context(recipe, folder, fetched, options, say)
+    space = job.options.workspace
+    with space.writing():
+        context = _context(job)
     try:
-        variants = tuple(transform(each, context) for each in fetched.variants)
+        variants = tuple(transform(each, context) for each in job.fetched.variants)
     finally:
-        with _writing_to(options.out):
-            context.log.write(options.out / LOG)
-    resolved = recipes.resolved(
-        recipe,
-        commit=fetched.commit,
-        target=target,
-        copied={file.path: file.sha256 for file in fetched.copied},
-    )
-    key = reports.run_key(resolved, preflight.image_hashes(recipe, folder))
-    report = _report(resolved, fetched, variants, key)
-    with _writing_to(options.out):
-        return report, stage_all(report, resolved, fetched.copied, context.staging)
+        with space.writing():
+            context.log.write(space.log)
+    report = _report(job, variants)
+    with space.writing():
+        return report, stage_all(report, job.resolved, job.fetched.copied, context.staging)
 
 
-@contextmanager
-def _alone_in(out: Path, say: Say) -> Iterator[None]:
-    """Hold the folder of the run: another run's files must not come between proof and upload."""
-    with ExitStack() as held:
-        with _writing_to(out):
-            out.mkdir(parents=True, exist_ok=True)
-            try:
-                held.enter_context(WeakFileLock(out / LOCK, timeout=1.0))
-            except TimeoutError:
-                say(f"waiting for another run that is at work in {out}")
-                held.enter_context(WeakFileLock(out / LOCK))
-        yield
-
-
-@contextmanager
-def _writing_to(out: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise UsageError(
-            f"cannot write the run's files: {error.strerror or error}",
-            where=str(error.filename2 or error.filename or out),  # of two, the second is written
-            hint="make room or the folder writable, or name another with --out",
-            kind="cannot_write",
-        ) from error
-
-
-def _context(
-    recipe: Recipe, folder: Path, fetched: FetchedSource, options: RunOptions, say: Say
-) -> RunContext:
-    staging, failures = options.out / STAGED, options.out / FAILED
-    if staging.exists() and not (options.out / LOG).exists():
-        raise UsageError(
-            f"{staging} exists, and was not made by a run", hint="name another folder with --out"
-        )
-    log = RunLog.start()
-    options.out.mkdir(parents=True, exist_ok=True)
-    log.write(options.out / LOG)  # first of all: it marks the folder as ours, also after a crash
-    for old in (staging, failures):
-        shutil.rmtree(old, ignore_errors=True)
-    (options.out / PREVIEW).unlink(missing_ok=True)
-    staging.mkdir()
+def _context(job: _Job) -> RunContext:
+    space, copied = job.options.workspace, job.fetched.copied
     return RunContext(
-        recipe=recipe,
-        folder=folder,
-        preprocessor=next((file.local for file in fetched.copied if file.path == PREPROCESSOR), None),
-        staging=staging,
-        failures=failures,
-        references=options.cache / "references",
-        log=log,
-        say=say,
+        recipe=job.recipe,
+        folder=job.folder,
+        preprocessor=next((file.local for file in copied if file.path == PREPROCESSOR), None),
+        staging=space.staged,
+        failures=space.failed,
+        references=job.options.cache / "references",
+        log=space.begin(),
+        say=job.say,
+        keep=space.outputs if job.options.dry_run else None,
     )
 
 
-def _report(
-    resolved: Recipe, fetched: FetchedSource, variants: tuple[VariantReport, ...], key: str
-) -> Report:
+def _report(job: _Job, variants: tuple[VariantReport, ...]) -> Report:
+    resolved, fetched = job.resolved, job.fetched
     return Report(
-        key=key,
+        key=job.key,
+        content_key=job.content_key,
         versions=reports.versions(),
         target=resolved.target.repo,
         source=SourceReport(repo=fetched.repo, commit=fetched.commit, license=fetched.license),
@@ -267,12 +269,14 @@ def _report(
     )
 
 
-def _preview(api: HfApi, plan: Plan, report: Report, out: Path) -> None:
+def _preview(api: HfApi, plan: Plan, report: Report, space: Workspace) -> None:
     old = publish.read_file(api, plan.state, CARD) or b""
-    new = (out / STAGED / CARD).read_text("utf-8")
-    text = render_preview(report, plan, old.decode("utf-8", "replace"), new)
-    with _writing_to(out):
-        (out / PREVIEW).write_text(text, encoding="utf-8", newline="\n")
+    new = plan.file(CARD)
+    assert new is not None
+    with space.writing():
+        drawn = pictures.draw(report, space.outputs, space.pictures, space.staged / PREPROCESSOR)
+        text = render_preview(report, plan, old.decode("utf-8", "replace"), new.read().decode("utf-8"), drawn)
+    space.write({space.preview.name: text})
 
 
 def _message(report: Report) -> Message:

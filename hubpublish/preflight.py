@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -114,6 +115,27 @@ def standing(
     return None
 
 
+def tag_standing(access: Access, recipe: Recipe, state: TargetState, standing: Standing) -> None:
+    """Set the tag of what is published already: a run may have died between its commit and the tag.
+
+    Args:
+        access: The Hub; with a token that may write if the tag is missing.
+        recipe: As it was written.
+        state: What the target holds.
+        standing: Where the result stands; one that is proposed only gets no tag.
+
+    Raises:
+        HubError: ``tag_taken``, no permission, no network.
+    """
+    template, manifest = recipe.target.tag, state.manifest
+    if template is None or manifest is None or standing.commit is None or standing.commit != state.head:
+        return
+    name = publish.tag_name(template, source_commit=manifest.source_commit, key=manifest.key)
+    if publish.find_tag(access.read, state.repo, name) != standing.commit:
+        same = partial(publish.already_published, key=manifest.key)
+        publish.ensure_tag(access.write, state.repo, name, standing.commit, same_result=same)
+
+
 def refuse_early(access: Access, recipe: Recipe, state: TargetState, *, as_pr: bool) -> None:
     """Stop now where publishing would stop at the end, after hours of work.
 
@@ -128,6 +150,7 @@ def refuse_early(access: Access, recipe: Recipe, state: TargetState, *, as_pr: b
         publish.ensure_target(access.write, state.repo, as_pr=as_pr)
     if not as_pr:
         publish.refuse_edited(state)
+        publish.refuse_lost_words(access.read, state, recipe.card.free_text)
 
 
 def check_license(recipe: Recipe, upstream: Upstream) -> None:

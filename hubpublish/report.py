@@ -106,10 +106,16 @@ class SourceReport(_Frozen):
 
 
 class Report(_Frozen):
-    """Everything that the card says, and the recipe that leads to the same bytes again."""
+    """Everything that the card says, and the recipe that leads to the same bytes again.
+
+    Attributes:
+        key: See `run_key`.
+        content_key: See `content_key`.
+    """
 
     schema_version: int = REPORT_SCHEMA
     key: str
+    content_key: str
     versions: dict[str, str]
     target: str
     source: SourceReport
@@ -151,6 +157,16 @@ def run_key(resolved: Recipe, images: Mapping[str, str]) -> str:
         "card": card_template_sha256(),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def content_key(resolved: Recipe, images: Mapping[str, str]) -> str:
+    """A key as of `run_key` that leaves out at which commit the source was.
+
+    The files of the source that are taken are in the recipe by their SHA-256, so it stays the same when
+    upstream commits something else. Arguments as there.
+    """
+    anywhere = resolved.source.model_copy(update={"revision": "any"})
+    return run_key(resolved.model_copy(update={"source": anywhere}), images)
 
 
 def needs_of(rewrite: Rewrite) -> Needs:

@@ -34,6 +34,7 @@ class RunContext:
         references: Cache of the originals' outputs.
         log: Durations and memory.
         say: Called with a line of progress.
+        keep: Where to keep an input and the outputs of each variant, under its path; None: nowhere.
     """
 
     recipe: Recipe
@@ -44,6 +45,7 @@ class RunContext:
     references: Path
     log: RunLog
     say: Say
+    keep: Path | None = None
 
 
 def transform(fetched: FetchedVariant, context: RunContext) -> VariantReport:
@@ -74,6 +76,7 @@ def transform(fetched: FetchedVariant, context: RunContext) -> VariantReport:
         base_dir=context.folder,
         preprocessor=context.preprocessor,
         cache=context.references,
+        keep=context.keep / variant.path if context.keep else None,
         progress=context.say,
     )
     context.log.add_runs(variant.path, result.runs)

@@ -53,6 +53,10 @@ ENDPOINTS = {
     "pull requests": r"^GET /api/models/acme/small-webgpu/discussions\?",
     "pull request": r"^GET /api/models/acme/small-webgpu/discussions/1\?",
     "request's text": r"^POST /api/models/acme/small-webgpu/discussions/1/comment/",
+    "refs": r"^GET /api/models/acme/small-webgpu/refs",
+    "tag": r"^POST /api/models/acme/small-webgpu/tag/",
+    "history": r"^GET /api/models/acme/small-webgpu/commits/",
+    "target texts": r"^GET /acme/small-webgpu/resolve/.*/(README\.md|recipe\.yaml|provenance\.json|config\.json)$",
 }
 FAULTS: dict[str, dict[str, Any]] = {
     **{str(status): {"status": status} for status in (400, 401, 403, 404, 409, 412, 422, 500, 502, 503)},
@@ -114,17 +118,19 @@ class Lab:
     def _root(self) -> Path:
         return self.publication.hub.state.root
 
-    def run(self, recipe: Path, *arguments: str) -> Ran:
+    def run(self, recipe: Path, *arguments: str, command: str = "run") -> Ran:
         """The command, with a new cache and folder, and with the client's own log at its most talkative."""
         self.runs += 1
         folder = self.folder / f"run-{self.runs}"
-        where = ["--endpoint", self.publication.hub.endpoint, "--out", str(folder / "out"), "--json"]
+        where = ["--endpoint", self.publication.hub.endpoint, "--json"]
+        if command == "run":
+            where += ["--out", str(folder / "out")]
         out, err = io.StringIO(), io.StringIO()
         with pytest.MonkeyPatch.context() as patch, _log_of_the_client() as log:
             patch.setenv("HF_TOKEN", TOKEN)
             patch.setenv("HUBPUBLISH_CACHE", str(folder / "cache"))
             with redirect_stdout(out), redirect_stderr(err):
-                code = run(["run", str(recipe), *where, *arguments])
+                code = run([command, str(recipe), *where, *arguments])
         written = [path.read_bytes().decode("utf-8", "replace") for path in _files(folder)]
         text = "\n".join([out.getvalue(), err.getvalue(), log.getvalue(), *written])
         shutil.rmtree(folder, ignore_errors=True)
@@ -136,7 +142,8 @@ class Lab:
         if repo is None:
             return None
         branches = {}
-        listed = repo.git.run("for-each-ref", "--format=%(refname) %(tree)").decode().splitlines()
+        tree = "%(if)%(*tree)%(then)%(*tree)%(else)%(tree)%(end)"  # a tag is an object of its own
+        listed = repo.git.run("for-each-ref", f"--format=%(refname) {tree}").decode().splitlines()
         for ref, tree in (line.split() for line in listed):
             branches[ref] = (tree, int(repo.git.run("rev-list", "--count", ref)))
         requests = repo.discussions.all()

@@ -102,6 +102,7 @@ def report_of(*variants: VariantReport, **changes: Any) -> Report:
     """A report on these variants; without any, on the plain one."""
     fields: dict[str, Any] = {
         "key": "b" * 64,
+        "content_key": "c" * 64,
         "versions": {"hubpublish": "9.8.7", "onnxruntime": "1.99.0"},
         "target": TARGET,
         "source": SourceReport(repo=SOURCE, commit=COMMIT, license="mit"),

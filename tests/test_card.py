@@ -14,7 +14,9 @@ from huggingface_hub import HfApi, ModelCard
 from hubpublish.card import failures, merged, render, replaced, verdict, verified, widest
 from hubpublish.hub import validate_card
 from hubpublish.markdown import cell, render_template, template_folder
+from hubpublish.pictures import NONE
 from hubpublish.publish import Plan, TargetState
+from hubpublish.regions import holds_words, outside_of, texts_of
 from hubpublish.report import Report
 from hubpublish.verify import InputResult
 from tests.publication import TARGET
@@ -77,7 +79,8 @@ class TestTemplates:
             render_template("model_card.md.j2", metadata="")
         # Also where it is only asked for, and would pass for "no".
         state = TargetState(TARGET, "main", False, None)
-        given = {"report": report_of(), "plan": Plan(state, (), (), ()), "operators": [], "verdict": verdict}
+        given = {"report": report_of(), "plan": Plan(state, (), (), ()), "verdict": verdict, "code": str}
+        given |= {"tag": "", "summary": "", "variants": [], "pictures": NONE}
         with pytest.raises(jinja2.UndefinedError, match="card_diff"):
             render_template("preview.md.j2", fence="", **given)
 
@@ -309,6 +312,36 @@ class TestText:
         assert "License: `apache-2.0`; the source's card says `mit`.\nThe author said so." in card
         assert "```bibtex\n@article{a,\n  title = {B}\n}\n```" in card
         assert "## Usage\n\nLoad it.\n\n## Files" in card
+
+
+class TestFreeText:
+    def test_is_not_there_unless_the_recipe_names_it(self, card: str) -> None:
+        assert "free text" not in card
+        assert texts_of(card) == {}
+
+    def test_has_regions_in_the_order_of_the_recipe(self, report: Report, card: str) -> None:
+        found = render(report, card_spec(free_text=["notes", "examples"]))
+        assert list(texts_of(found)) == ["notes", "examples"]
+        assert not any(map(holds_words, texts_of(found).values()))
+        lines = found.splitlines()
+        usage, files = lines.index("## Usage"), lines.index("## Files")
+        places = [at for at, line in enumerate(lines) if "free text: " in line]
+        assert all(usage < at < files for at in places)
+        shown = re.sub(r"<!--.*?-->\n*", "", found)
+        assert shown == card  # nobody sees what nobody has written in
+
+    def test_reads_as_markdown_between_blank_lines(self, report: Report) -> None:
+        found = render(report, card_spec(free_text=["notes", "examples"]))
+        assert "\n\n<!-- free text: notes -->\n<!-- hubpublish: " in found
+        assert " -->\n\n<!-- end of free text: notes -->\n\n<!-- free text: examples -->\n" in found
+        assert "<!-- end of free text: examples -->\n\n## Files\n" in found
+        assert "\n\n\n" not in found
+
+    def test_leaves_all_else_as_it_is(self, report: Report) -> None:
+        found = render(report, card_spec(free_text=["notes"]))
+        written = found.replace("<!-- end of", "## Notes\n\nI like it.\n<!-- end of")
+        assert outside_of(written) == outside_of(found)
+        assert metadata(written) == metadata(found)
 
 
 def _skipped(data: list[dict[str, str]]) -> Iterator[Any]:

@@ -21,12 +21,13 @@ from tests.publication import CARD, SOURCE, TOKEN, Publication, commit
 
 WHOLE = bool(os.environ.get("HUBPUBLISH_WHOLE_MATRIX"))
 STEP = 7  # of so many faults one is taken; of a commit all, and of its lost answers every moment
-WRITES = ("create", "preupload", "lfs batch", "lfs upload", "lfs verify", "commit", "request's text")
+WRITES = ("create", "preupload", "lfs batch", "lfs upload", "lfs verify", "commit", "request's text", "tag")
 REFUSED = ("400", "401", "403", "404", "422", "wait", "leak")
 PASSING = ("429", "500", "502", "503", "reset", "truncate", "corrupt", "drop_response")
 ANSWER_LOST = ("truncate", "corrupt", "drop_response")  # and the work done
 
 OTHER = {"passes": [{"concat_tree": {"max_inputs": 5}}, "split_tree", "sum_to_add"], "source": {"copy": []}}
+TAGGED = {"target": {"tag": "v-{key}"}}
 THIRD = {"passes": [{"concat_tree": {"max_inputs": 4}}, "split_tree", "sum_to_add"], "source": {"copy": []}}
 
 
@@ -38,6 +39,10 @@ class Scenario:
     recipe: Path
     arguments: tuple[str, ...]
     skips: tuple[str, ...] = ("source info", "source head", "source model", "source others", "check card")
+    command: str = "run"
+
+    def run(self, lab: Lab) -> Ran:
+        return lab.run(self.recipe, *self.arguments, command=self.command)
 
 
 @pytest.fixture
@@ -49,14 +54,19 @@ def lab(publication: Publication, tmp_path: Path) -> Lab:
 def scenario_of(lab: Lab, name: str) -> Scenario:
     """Bring the Hub to where a scenario begins."""
     lab.folder.mkdir()
-    first, second, third = lab.recipe("1"), lab.recipe("2", **OTHER), lab.recipe("3", **THIRD)
+    first, second, third = lab.recipe("1", **TAGGED), lab.recipe("2", **OTHER), lab.recipe("3", **THIRD)
     lab.save("missing")
     if name == "create":
         return Scenario("missing", first, (), skips=())
-    assert lab.run(first).code == 0
+    done = lab.run(first)
+    assert done.code == 0
     lab.save("published")
     if name == "update":
         return Scenario("published", second, ())
+    if name == "roll back":
+        assert lab.run(second).code == 0
+        lab.save("twice")
+        return Scenario("twice", second, ("--to", done.document["commit"]), skips=(), command="rollback")
     if name == "open a request":
         return Scenario("published", second, ("--as-pr",))
     assert lab.run(second, "--as-pr").code == 0
@@ -78,7 +88,8 @@ def cases(used: dict[str, int], offset: int) -> Iterator[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "offset"), [("create", 0), ("update", 1), ("open a request", 2), ("update a request", 3)]
+    ("name", "offset"),
+    [("create", 0), ("update", 1), ("open a request", 2), ("update a request", 3), ("roll back", 4)],
 )
 def test_published_once_or_not_at_all(
     lab: Lab, name: str, offset: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -87,7 +98,7 @@ def test_published_once_or_not_at_all(
     scenario = scenario_of(lab, name)
     hub = lab.publication.hub
     before, since = lab.state(), len(hub.log)
-    done = lab.run(scenario.recipe, *scenario.arguments)
+    done = scenario.run(lab)
     assert done.code == 0, done.text
     wanted, used = lab.state(), lab.used(since)
     assert before != wanted
@@ -115,7 +126,7 @@ class Judge:
         times, skip = (None if moment == "always" else 1), int(moment == "second")
         options = {"action": "status", **FAULTS[fault], "times": times, "skip": skip}
         rule = self._lab.publication.hub.fault(ENDPOINTS[endpoint], **options)
-        ran = self._lab.run(self._scenario.recipe, *self._scenario.arguments)
+        ran = self._scenario.run(self._lab)
         self._lab.publication.hub.faults.clear()
         state = self._lab.state()
         found = [*said_wrong(ran), *self._done_wrong(ran, endpoint, state)]
@@ -126,7 +137,7 @@ class Judge:
         self.wrong += [f"{endpoint}, {fault}, {moment}: {each}\n{ran.err[-500:]}" for each in found]
         if found:
             return "!"
-        return "." if ran.code == 0 else "p" if state == self._wanted else str(ran.code)
+        return "." if ran.code == 0 else "p" if is_published(ran) else str(ran.code)
 
     def _done_wrong(self, ran: Ran, endpoint: str, state: State | None) -> Iterator[str]:
         if ran.code == 0:
@@ -135,8 +146,11 @@ class Judge:
             return
         if ran.code != (3 if endpoint.startswith("source") else 6):
             yield f"exit code {ran.code}"
-        if endpoint == "read back":
-            if state != self._wanted or "published" not in ran.document["error"]:
+        if endpoint == "tag":
+            if _untagged(state) != _untagged(self._wanted) or not is_published(ran):
+                yield "the commit is not named that was made and not tagged"
+        elif endpoint == "read back" and (self._scenario.command == "run" or is_published(ran)):
+            if _untagged(state) != _untagged(self._wanted) or not is_published(ran):
                 yield "the commit is not named that was made and not read back"
         elif state != self._before and not is_empty(state) and not self._only_text_differs(state):
             yield "it says that it failed, and published"
@@ -150,11 +164,22 @@ class Judge:
         if state in self._continued:
             return
         self._continued.append(state)
-        again = self._lab.run(self._scenario.recipe, *self._scenario.arguments)
+        again = self._scenario.run(self._lab)
         if again.code != 0 or self._lab.state() != self._wanted:
             yield f"the next run does not make it good: {again.err[-300:]}"
         elif state == self._wanted and again.document["status"] != "nothing_to_do":
             yield "the next run finds something to do"
+
+
+def is_published(ran: Ran) -> bool:
+    """Whether an error names a commit that stands."""
+    return "published" in ran.document.get("error", {})
+
+
+def _untagged(state: State | None) -> State | None:
+    if state is None:
+        return None
+    return State({ref: at for ref, at in state.branches.items() if "/tags/" not in ref}, state.texts)
 
 
 def is_empty(state: State | None) -> bool:
@@ -204,7 +229,7 @@ class Table:
             for fault in FAULTS
         }
         lines = [
-            f"{self._name}: . published; 3, 6 exit code, nothing published; p published, not proved; ! wrong"
+            f"{self._name}: . published; 3, 6 exit code, nothing published; p published, not proved or tagged; ! wrong"
         ]
         lines.append(f"{'':<16}" + "".join(f"{head:>{width + 1}}" for head in heads.values()))
         for endpoint, row in self._cells.items():

@@ -13,6 +13,7 @@ FLOOR = (
     "layout",
     "words",
     "markdown",
+    "regions",
     "transformers_js",
     "model",
     "passes",
@@ -21,8 +22,10 @@ FLOOR = (
     "hub",
 )
 LINE = (
-    *("recipe", "source", "rewrite", "verify", "runlog", "report", "usage", "card", "publish"),
-    *("preview", "staging", "transform", "preflight", "pipeline", "new", "single", "demo", "cli", "__main__"),
+    *("recipe", "source", "rewrite", "verify", "runlog", "report", "usage", "card", "provenance", "publish"),
+    *("signing", "pixels", "pictures", "preview", "staging", "reproduce"),
+    *("transform", "preflight", "upstream", "workspace", "pipeline", "rollback", "new", "single"),
+    *("demo", "cli", "__main__"),
 )
 ORDER = (*FLOOR, *LINE)
 ALONE = {

@@ -9,10 +9,13 @@ import pytest
 from huggingface_hub import CommitOperationAdd
 
 from hubpublish.errors import HubError, RecipeError, UsageError
+from hubpublish.layout import OWN_FILES
 from tests.errors import error_of
 from tests.publication import SOURCE, TARGET, Publication, commit, files_below, model_bytes, sha256
 from tests.publish.publishing import after_planning
 
+MASK = """<ir_version: 8, opset_import: ["": 13]> g (float[1,3,8,8] x) => (float[1,1,8,8] y)
+{ z = ReduceMean <axes = [1]> (x) y = Sum (z, z) }"""
 COMMITS = rf"POST /api/models/{TARGET}/commit/"
 MODELS = r"/resolve/.*onnx/|/_storage/"
 WRITES = r"^(POST|PUT|DELETE|PATCH) (?!/api/validate-yaml|/api/models/[^/]+/[^/]+/paths-info/)"
@@ -26,10 +29,7 @@ def test_every_published_file_is_what_card_report_and_manifest_say(publication: 
     manifest = json.loads(files["manifest.json"])
     assert result.status == "published"
     assert result.commit == publication.api.model_info(TARGET).sha
-    assert set(files) == {"README.md", "LICENSE", "config.json", "manifest.json", "onnx/model.onnx"} | {
-        "recipe.yaml",
-        "report.json",
-    }
+    assert set(files) == {*OWN_FILES, "LICENSE", "config.json", "onnx/model.onnx"}
     assert files == files_below(publication.staged)
     assert manifest["files"] == {
         path: sha256(data) for path, data in files.items() if path != "manifest.json"
@@ -358,3 +358,29 @@ def _card(files: dict[str, bytes]) -> str:
 
 def _staged(publication: Publication) -> str:
     return sha256((publication.staged / "onnx/model.onnx").read_bytes())
+
+
+def test_a_dry_run_leaves_every_picture_that_its_preview_shows(publication: Publication) -> None:
+    publication.models = {"onnx/model.onnx": model_bytes(MASK)}
+    publication.seed()
+    assert publication.run(dry_run=True).status == "dry_run"
+    shown = re.findall(r'src="([^"]+)"', (publication.out / "preview.md").read_text())
+    assert len(shown) == 4
+    assert all((publication.out / path).is_file() for path in shown)
+
+
+def test_a_run_that_publishes_keeps_no_outputs(publication: Publication) -> None:
+    publication.seed()
+    publication.run()
+    assert not (publication.out / "outputs").exists()
+    assert not (publication.out / "pictures").exists()
+
+
+@pytest.mark.parametrize("name", ["staged", "failed", "outputs", "pictures"])
+def test_a_folder_of_somebody_elses_is_not_emptied(publication: Publication, name: str) -> None:
+    publication.seed()
+    (publication.out / name).mkdir(parents=True)
+    (publication.out / name / "mine.png").write_bytes(b"mine")
+    with pytest.raises(UsageError, match="not made by a run"):
+        publication.run(dry_run=True)
+    assert (publication.out / name / "mine.png").read_bytes() == b"mine"

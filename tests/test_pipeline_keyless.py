@@ -1,4 +1,4 @@
-"""A job without a stored token: its identity is exchanged when there is something to publish, and not before."""
+"""A job without a stored token: its identity is exchanged once there is something to publish."""
 
 from __future__ import annotations
 

@@ -5,39 +5,80 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from hubpublish import recipe as recipes
+from hubpublish.layout import OWN_FILES
 from tests.publication import SOURCE, TARGET, Publication, commit, files_below
 
 
-def run_in_a_process(publication: Publication, recipe: Path, out: Path, seed: str) -> dict[str, bytes]:
-    """A dry run as somebody else would do it: another process, folder, cache, hash seed and token."""
-    environ = {
-        **{name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "HF_HOME")},
-        "PYTHONHASHSEED": seed,
-        "HUBPUBLISH_CACHE": str(out / "cache"),
-        "HF_HUB_DISABLE_XET": "1",
-        "COLUMNS": "80",
-        "TZ": f"UTC-{seed}",
-    }
-    command = [sys.executable, "-m", "hubpublish", "run", str(recipe), "--dry-run", "--out", str(out / "run")]
-    command += ["--endpoint", publication.hub.endpoint]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=300, check=False)
+@dataclass(frozen=True)
+class Machine:
+    """Where a run happens; nothing of it may show in what is published."""
+
+    seed: str
+    zone: str
+    locale: str
+    umask: int
+    columns: str
+    cpus: int | None = None
+
+    def environ(self, home: Path) -> dict[str, str]:
+        (home / "tmp").mkdir(parents=True)
+        kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HF_HOME")}
+        given = {"HOME": str(home), "TMPDIR": str(home / "tmp"), "USER": home.name, "LOGNAME": home.name}
+        told = {"PYTHONHASHSEED": self.seed, "TZ": self.zone, "COLUMNS": self.columns, "LC_ALL": self.locale}
+        # Python would make UTF-8 of the plain locale, and this is to be as if it did not.
+        return {**kept, **given, **told, "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+
+    def confine(self) -> None:
+        """Leave this many processors to the process."""
+        if self.cpus is not None and hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: self.cpus])
+
+
+def run_in_a_process(
+    publication: Publication, recipe: Path, home: Path, machine: Machine
+) -> dict[str, bytes]:
+    """A dry run as somebody else would do it, from the recipe to the staged files."""
+    environ = machine.environ(home)
+    out = home / "run"
+    command = [sys.executable, "-m", "hubpublish", "run", str(recipe), "--dry-run", "--out", str(out)]
+    done = subprocess.run(
+        [*command, "--endpoint", publication.hub.endpoint],
+        cwd=home,
+        env=environ,
+        umask=machine.umask,
+        preexec_fn=machine.confine,
+        capture_output=True,
+        timeout=300,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
-    return files_below(out / "run" / "staged")
+    return files_below(out / "staged")
 
 
 def test_two_machines_make_the_same_bytes(publication: Publication, tmp_path: Path) -> None:
     publication.models["onnx/model_fp16.onnx"] = publication.models["onnx/model.onnx"]
     publication.seed()
-    recipe = tmp_path / "recipe.yaml"
-    recipe.write_text(recipes.dumps(publication.recipe()))
-    first = run_in_a_process(publication, recipe, tmp_path / "a", "1")
-    second = run_in_a_process(publication, recipe, tmp_path / "some" / "where else", "2")
-    assert len(first) == 8
+    text = recipes.dumps(publication.recipe(card={"summary": "Naïve – 模型 ✓"}))
+    homes = tmp_path / "a", tmp_path / "some" / "where elsé"
+    machines = (
+        Machine(seed="1", zone="UTC-1", locale="C", umask=0o077, columns="40", cpus=1),
+        Machine(seed="3", zone="America/St_Johns", locale="C.UTF-8", umask=0o002, columns="300"),
+    )
+    made = []
+    for home, machine in zip(homes, machines, strict=True):
+        home.mkdir(parents=True)
+        recipe = home / f"{home.name}.yaml"
+        recipe.write_text(text, encoding="utf-8")
+        os.utime(recipe, (len(made), len(made)))
+        made.append(run_in_a_process(publication, recipe, home, machine))
+    first, second = made
+    assert set(first) == {*OWN_FILES, "LICENSE", "config.json", "onnx/model.onnx", "onnx/model_fp16.onnx"}
     assert first == second
 
 

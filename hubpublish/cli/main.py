@@ -13,7 +13,7 @@ from typing import Annotated, TextIO
 import typer
 
 from hubpublish import __version__
-from hubpublish.cli import hub, models, recipes
+from hubpublish.cli import hub, models, published, recipes, upstream
 from hubpublish.cli.options import examples
 from hubpublish.cli.output import emit_error, emit_json, note
 from hubpublish.errors import HubpublishError, UsageError
@@ -24,7 +24,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain text keeps the examples as they are written, on a screen and in a pipe
     pretty_exceptions_enable=False,
 )
-for group in (recipes.app, models.app, hub.app):
+for group in (recipes.app, upstream.app, published.app, models.app, hub.app):
     app.registered_commands.extend(group.registered_commands)
 
 _OF_THE_DISK = frozenset(

@@ -50,6 +50,10 @@ def run(
         str | None, typer.Option(help="Publish to this repo instead of the recipe's.", show_default=False)
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Run although the target is up to date.")] = False,
+    sign: Annotated[
+        bool,
+        typer.Option("--sign", help="Sign the files, with the identity of a CI job; takes the extra `sign`."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Rewrite, verify and publish what a recipe describes.
@@ -70,6 +74,7 @@ def run(
         endpoint=endpoint,
         target=target,
         force=force,
+        sign=sign,
     )
     result = pipeline.run(recipes.load(recipe), recipe.parent, options, os.environ, note)
     if as_json:
@@ -113,6 +118,8 @@ def show_result(result: Any) -> None:
     """Print how a run ended, for people."""
     words = {
         "nothing_to_do": f"Nothing to do: {result.url} already holds this result.",
+        "withdrawn": f"Nothing done: this result was rolled back in {result.url}.\n"
+        "Change the recipe, wait for the source to change, or publish it again with --force.",
         "dry_run": "Dry run: nothing was published. Look at\n"
         f"  {result.out}/preview.md        what publishing would change\n"
         f"  {result.out}/staged/README.md  the model card",

@@ -6,7 +6,12 @@ import logging
 import re
 from typing import Any
 
-_CLIENT_LOGGERS = ("huggingface_hub", "httpx2", "httpcore2", "hf_xet")
+_CLIENT_LOGGERS = frozenset(
+    {
+        *("huggingface_hub", "httpx2", "httpcore2", "hf_xet"),
+        *("sigstore", "id", "requests", "urllib3"),  # which sign with the identity of a job
+    }
+)
 _HUB_TOKEN = re.compile(r"\b(?:hf|api_org)_(?:oauth_|jwt_)?[A-Za-z0-9._-]{20,}")
 _JWT = re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
 _BEARER = re.compile(r"(?i)\b(bearer\s+)[^\s'\",;]+")

@@ -223,10 +223,10 @@ class Git:
         return self.blob(entry.oid).decode(errors="replace") if entry and not entry.lfs else None
 
     def history(
-        self, commit: str, *, path: str | None = None, limit: int | None = None
+        self, commit: str, *, path: str | None = None, skip: int = 0, limit: int | None = None
     ) -> list[LoggedCommit]:
         """Commits from this one back, newest first; only those that touch ``path`` if given."""
-        count = [f"--max-count={limit}"] if limit is not None else []
+        count = [f"--skip={skip}", *([f"--max-count={limit}"] if limit is not None else [])]
         only = ["--", f":(literal){path}"] if path is not None else ["--"]
         listing = self.run("log", "-z", "--format=%H%n%an%n%cI%n%s%n%b", *count, commit, *only).decode()
         commits = []

@@ -191,6 +191,17 @@ class Request:
         """Whether a query parameter is set to ``1`` or ``true``."""
         return is_true(self.query.get(name))
 
+    def number(self, name: str, default: int) -> int:
+        """A query parameter that counts.
+
+        Raises:
+            HubHTTPError: 400 when it is no number.
+        """
+        text = self.query.get(name, str(default))
+        if not text.isdecimal():
+            raise HubHTTPError(400, f'"{name}" must be a number')
+        return int(text)
+
 
 def is_true(value: object) -> bool:
     """Whether a value from a query, form or JSON body means yes."""

@@ -6,16 +6,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from huggingface_hub import CommitInfo, CommitOperationAdd, CommitOperationDelete, HfApi
-from huggingface_hub.hf_api import RepoFile
 
 from hubpublish.errors import HubError
-from hubpublish.hub import may_have_landed, retried, status_of, translate, translated, validate_card
+from hubpublish.hub import may_have_landed, status_of, translate, validate_card
 from hubpublish.layout import CARD, MANIFEST
 from hubpublish.publish.access import explained
-from hubpublish.publish.plan import Plan, make_plan, refuse_conflicts
+from hubpublish.publish.free_text import merged_with_request
+from hubpublish.publish.manifest import Manifest, parse_manifest
+from hubpublish.publish.plan import (
+    Conflict,
+    Plan,
+    but_for_signature,
+    make_plan,
+    plan_exactly,
+    refuse_conflicts,
+)
 from hubpublish.publish.pull_request import PullRequest, describe, find_pull_request, update_text
-from hubpublish.publish.staged import StagedFile
-from hubpublish.publish.target import read_target
+from hubpublish.publish.read_back import check_published
+from hubpublish.publish.staged import StagedFile, changed_on_disk
+from hubpublish.publish.tag import check_tag, ensure_tag
+from hubpublish.publish.target import TargetState, already_published, read_card, read_target, withdrawn
 
 ROUNDS = 5  # plans made before giving up on a target that keeps moving
 _MOVED = frozenset({409, 412})
@@ -41,13 +51,21 @@ class Published:
 
 
 def publish(
-    api: HfApi, repo: str, staged: Sequence[StagedFile], message: Message, *, as_pr: bool = False
+    api: HfApi,
+    repo: str,
+    staged: Sequence[StagedFile],
+    message: Message,
+    *,
+    as_pr: bool = False,
+    tag: str | None = None,
+    again: bool = False,
 ) -> Published:
     """Have the target (or a pull request on it) hold exactly the staged files, in one commit.
 
     Plans against the head, commits with that head as parent, and plans anew when it moved meanwhile;
     after a lost answer it looks at the head instead of committing again. Nothing to change, no
-    commit. At the end every file's hash is read back from the Hub.
+    commit. At the end every file's hash is read back from the Hub; then, and only then, the tag is set.
+    What people wrote into the target's card, where it invites them to, is in the card that replaces it.
 
     Args:
         api: The Hub.
@@ -55,17 +73,28 @@ def publish(
         staged: All files, manifest.json among them.
         message: Title and description.
         as_pr: Open a pull request, or bring the one opened before up to date.
+        tag: The tag of what is published; a pull request gets none.
+        again: Publish also what was rolled back there.
 
     Raises:
-        HubError: ``target_edited``, ``conflict``, ``published_differs``, no permission, no network.
+        HubError: ``target_edited``, ``conflict``, ``withdrawn``, ``tag_taken``, ``published_differs``, no
+            permission, no network. Where a commit stands all the same, it is ``published`` among the details.
     """
-    if not any(file.path == MANIFEST for file in staged):
-        raise ValueError(f"{MANIFEST} is not among the staged files")
+    ours = _manifest_of(staged)
+
+    def same_result(state: TargetState) -> bool:
+        return already_published(state, ours.key)
+
+    if tag is not None and not as_pr:
+        check_tag(api, repo, tag, None, same_result=same_result)
     for _ in range(ROUNDS):
-        published = (
-            _as_pull_request(api, repo, staged, message) if as_pr else _directly(api, repo, staged, message)
-        )
+        plan = make_plan(api, read_target(api, repo), staged)
+        if not again:
+            _refuse_withdrawn(plan.state, ours)
+        published = _as_pull_request(api, plan, message) if as_pr else _directly(api, plan, message)
         if published is not None:
+            if tag is not None and not as_pr:
+                ensure_tag(api, repo, tag, published.commit, same_result=same_result)
             return published
     raise HubError(
         f"{repo} changed {ROUNDS} times while we tried to publish",
@@ -98,7 +127,7 @@ def commit_plan(
     gone = [entry.path for entry in plan.changes if entry.change == "deleted"]
     added = [_addition(local[entry.path]) for entry in plan.changes if entry.change != "deleted"]
     if any(operation.path_in_repo == CARD for operation in added):
-        validate_card(api, local[CARD].local.read_text(encoding="utf-8"))
+        validate_card(api, local[CARD].read().decode("utf-8"))
     # Sent ahead with no ignore rules: create_commit would leave out, silently, what a .gitignore of
     # the target names.
     api.preupload_lfs_files(
@@ -115,42 +144,27 @@ def commit_plan(
     )
 
 
-def check_published(api: HfApi, plan: Plan, commit: str) -> None:
-    """Read back from the Hub what a commit holds at our paths, and compare every hash.
+def _manifest_of(staged: Sequence[StagedFile]) -> Manifest:
+    manifest = next((file for file in staged if file.path == MANIFEST), None)
+    known = parse_manifest(manifest.read()) if manifest is not None else None
+    if known is None:
+        raise ValueError(f"{MANIFEST} is not among the staged files")
+    return known
 
-    Raises:
-        HubError: ``published_differs``, with the paths; or why it cannot be read, with the commit, which
-            stands, as ``published`` among the details.
-    """
-    repo = plan.state.repo
-    gone = [entry.path for entry in plan.entries if entry.change == "deleted"]
-    paths = [*(file.path for file in plan.staged), *gone]
-    try:
-        with translated(HubError, f"read back what was published as commit {commit[:12]}", repo=repo):
-            found = retried(lambda: api.get_paths_info(repo, paths, revision=commit))
-    except HubError as error:
-        error.details["published"] = commit
-        raise
-    hashes = {
-        file.path: file.lfs.sha256 if file.lfs else file.blob_id
-        for file in found
-        if isinstance(file, RepoFile)
-    }
-    wrong = [
-        file.path for file in plan.staged if hashes.get(file.path) not in (file.sha256, file.git_oid)
-    ] + [path for path in gone if path in hashes]
-    if wrong:
+
+def _refuse_withdrawn(state: TargetState, ours: Manifest) -> None:
+    """Somebody may roll back what another run is about to publish."""
+    if withdrawn(state, *ours.keys):
         raise HubError(
-            f"what {repo} holds at commit {commit[:12]} is not what was published: {', '.join(wrong)}",
-            where=f"{api.endpoint}/{repo}/commit/{commit}",
-            hint="do not use this commit; run again, and report it to the Hub if it stays so",
-            kind="published_differs",
-            details={"files": wrong, "commit": commit},
+            "this result was rolled back there, and is not published again by itself",
+            where=state.repo,
+            hint="change the recipe, or publish it again with --force",
+            kind="withdrawn",
         )
 
 
-def _directly(api: HfApi, repo: str, staged: Sequence[StagedFile], message: Message) -> Published | None:
-    plan = make_plan(api, read_target(api, repo), staged)
+def _directly(api: HfApi, plan: Plan, message: Message) -> Published | None:
+    repo = plan.state.repo
     if not plan and plan.state.head is not None:
         return Published(repo, plan.state.head, changed=False, plan=plan)
     refuse_conflicts(plan)
@@ -161,10 +175,8 @@ def _directly(api: HfApi, repo: str, staged: Sequence[StagedFile], message: Mess
     return Published(repo, commit, changed=True, plan=plan)
 
 
-def _as_pull_request(
-    api: HfApi, repo: str, staged: Sequence[StagedFile], message: Message
-) -> Published | None:
-    plan = make_plan(api, read_target(api, repo), staged)
+def _as_pull_request(api: HfApi, plan: Plan, message: Message) -> Published | None:
+    repo = plan.state.repo
     if not plan and plan.state.head is not None:
         return Published(repo, plan.state.head, changed=False, plan=plan)
     text = describe(message.description, plan.conflicts)
@@ -194,7 +206,7 @@ def _open(api: HfApi, plan: Plan, message: Message) -> Published | None:
 
 def _update(api: HfApi, plan: Plan, request: PullRequest, message: Message) -> Published | None:
     repo = plan.state.repo
-    ahead = make_plan(api, read_target(api, repo, revision=request.revision), plan.staged)
+    ahead = _ahead(api, plan, read_target(api, repo, revision=request.revision))
     if not ahead and ahead.state.head is not None:
         update_text(api, repo, request, message.description)
         return Published(repo, ahead.state.head, changed=False, plan=plan, pull_request=request.url)
@@ -206,6 +218,16 @@ def _update(api: HfApi, plan: Plan, request: PullRequest, message: Message) -> P
         return None
     check_published(api, ahead, commit)
     return Published(repo, commit, changed=True, plan=plan, pull_request=request.url)
+
+
+def _ahead(api: HfApi, plan: Plan, state: TargetState) -> Plan:
+    """The plan for the branch of the pull request, with what people wrote into the card there."""
+    known = state.manifest.free_text if state.manifest else None
+    if known is None or CARD not in state.files:
+        return but_for_signature(plan_exactly(api, state, plan.staged))
+    made = merged_with_request(plan.staged, read_card(api, state), known)
+    lost = [Conflict(CARD, why) for why in made.lost]
+    return but_for_signature(plan_exactly(api, state, made.files, lost))
 
 
 def _refuse_edited_request(plan: Plan, ahead: Plan, request: PullRequest) -> None:
@@ -234,7 +256,7 @@ def _send(api: HfApi, plan: Plan, message: Message, revision: str) -> str | None
             return None
         if may_have_landed(error):
             after = read_target(api, plan.state.repo, revision=revision)
-            if not make_plan(api, after, plan.staged):
+            if not plan_exactly(api, after, plan.staged):
                 return after.head
             if after.head != plan.state.head:
                 return None
@@ -243,7 +265,7 @@ def _send(api: HfApi, plan: Plan, message: Message, revision: str) -> str | None
 
 def _head_holding(api: HfApi, plan: Plan, revision: str) -> str | None:
     state = read_target(api, plan.state.repo, revision=revision)
-    return None if make_plan(api, state, plan.staged) else state.head
+    return None if plan_exactly(api, state, plan.staged) else state.head
 
 
 def _failed(api: HfApi, error: Exception, repo: str) -> Exception:
@@ -252,13 +274,8 @@ def _failed(api: HfApi, error: Exception, repo: str) -> Exception:
 
 
 def _addition(file: StagedFile) -> CommitOperationAdd:
-    operation = CommitOperationAdd(file.path, str(file.local))
+    operation = CommitOperationAdd(file.path, str(file.local) if file.content is None else file.content)
     # The client hashes what it is going to send: it must be what was verified and planned.
     if operation.upload_info.sha256.hex() != file.sha256:
-        raise HubError(
-            f"{file.path} changed on disk after it was verified",
-            where=str(file.local),
-            hint="let nothing write to the staged folder, and run again",
-            kind="staged_changed",
-        )
+        raise changed_on_disk(file)
     return operation

@@ -14,15 +14,19 @@ from huggingface_hub.utils import get_session, hf_raise_for_status
 
 from hubpublish.errors import HubError
 from hubpublish.hub import ListedFile, git_oid_of, listed_files, request_headers, retried, translated
-from hubpublish.layout import MANIFEST, REPORT
+from hubpublish.layout import CARD, MANIFEST, REPORT
+from hubpublish.publish import free_text
 from hubpublish.publish.manifest import Manifest, parse_manifest
+
+LARGEST_READ = 64 * 2**20  # bytes of a file that is read into memory; no text of a publication is that long
 
 
 @dataclass(frozen=True)
 class TargetState:
     """The target at one commit. ``head`` is None when the repo does not exist or has no commit.
 
-    Of ``files`` outside of LFS the SHA-256 is None until somebody reads them.
+    Of ``files`` outside of LFS the SHA-256 is None until somebody reads them. ``card`` is the model
+    card where people may write in it and it is not as it was published.
     """
 
     repo: str
@@ -32,6 +36,7 @@ class TargetState:
     files: Mapping[str, ListedFile] = field(default_factory=dict)
     manifest: Manifest | None = None
     report: object | None = None
+    card: bytes | None = None
 
     def is_ours(self, path: str) -> bool:
         """Whether we published this path, changed since or not."""
@@ -40,21 +45,33 @@ class TargetState:
         return path == MANIFEST or path in self.manifest.files
 
     def edited(self) -> dict[str, str]:
-        """Our files that are not as we left them: path to what happened, in words."""
+        """Our files that are not as we left them: path to what happened, in words.
+
+        What people wrote where the card invites them to is no edit.
+        """
         if self.manifest is None:
             return {}
         found = {}
         for path, sha256 in self.manifest.files.items():
             if path not in self.files:
                 found[path] = "deleted since"
-            elif self.files[path].sha256 != sha256:
-                found[path] = "edited since"
+            elif self.files[path].sha256 != sha256 and (why := self._why_edited(path)):
+                found[path] = why
         return found
+
+    def _why_edited(self, path: str) -> str | None:
+        known = self.manifest.free_text if self.manifest and path == CARD else None
+        return "edited since" if known is None else free_text.why_edited(self.card, known)
 
 
 def already_published(state: TargetState, key: str) -> bool:
     """Whether the target is the publication with this key, and nobody has touched its files."""
     return state.manifest is not None and state.manifest.key == key and not state.edited()
+
+
+def withdrawn(state: TargetState, *keys: str) -> bool:
+    """Whether a publication with one of these keys was rolled back."""
+    return state.manifest is not None and not set(keys).isdisjoint(state.manifest.withdrawn)
 
 
 def read_target(api: HfApi, repo: str, *, revision: str = "main") -> TargetState:
@@ -74,7 +91,7 @@ def read_target(api: HfApi, repo: str, *, revision: str = "main") -> TargetState
     content = read_file(api, state, MANIFEST)
     if content is None or (manifest := parse_manifest(content)) is None:
         return state
-    state = replace(state, manifest=manifest, files=_known(state.files, manifest))
+    state = _with_card(api, replace(state, manifest=manifest, files=_known(state.files, manifest)))
     return replace(with_hashes(api, state, manifest.files), report=_report(api, state))
 
 
@@ -86,6 +103,13 @@ def read_file(api: HfApi, state: TargetState, path: str) -> bytes | None:
     listed = state.files.get(path)
     if listed is None or state.head is None:
         return None
+    if listed.size > LARGEST_READ:
+        raise HubError(
+            f"{path} of {state.repo} has {listed.size:,} bytes, which is no file of hubpublish's",
+            where=f"{api.endpoint}/{state.repo}/blob/{state.head}/{path}",
+            hint="look what it is; hubpublish publishes to repos of its own",
+            kind="too_large",
+        )
     url = hf_hub_url(state.repo, path, revision=state.head, endpoint=api.endpoint)
 
     def download() -> bytes:
@@ -106,6 +130,14 @@ def read_file(api: HfApi, state: TargetState, path: str) -> bytes | None:
     )
 
 
+def read_card(api: HfApi, state: TargetState) -> bytes | None:
+    """The target's model card; None if it has none, or one too large for free text in it to be kept."""
+    listed = state.files.get(CARD)
+    if state.card is not None or listed is None or listed.size > free_text.LARGEST:
+        return state.card
+    return read_file(api, state, CARD)
+
+
 def with_hashes(api: HfApi, state: TargetState, paths: Collection[str]) -> TargetState:
     """The state with the SHA-256 of these files known; those outside of LFS are read for it."""
     found = dict(state.files)
@@ -124,6 +156,17 @@ def _known(files: Mapping[str, ListedFile], manifest: Manifest) -> dict[str, Lis
         else file
         for path, file in files.items()
     }
+
+
+def _with_card(api: HfApi, state: TargetState) -> TargetState:
+    """The state with its card, where people may write in it and it is not as it was published."""
+    manifest, listed = state.manifest, state.files.get(CARD)
+    if manifest is None or manifest.free_text is None or listed is None:
+        return state
+    if listed.sha256 == manifest.files.get(CARD) or (card := read_card(api, state)) is None:
+        return state
+    found = replace(listed, sha256=hashlib.sha256(card).hexdigest())
+    return replace(state, card=card, files={**state.files, CARD: found})
 
 
 def _matches(listed: ListedFile, content: bytes) -> bool:

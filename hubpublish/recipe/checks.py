@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from hubpublish.layout import OWN_FILES
+from hubpublish.layout import OWN_FILES, SIGNATURE
 from hubpublish.recipe.types import problem, shown
+from hubpublish.regions import holds_marker
 
 if TYPE_CHECKING:
-    from hubpublish.recipe.models import Recipe, Variant
+    from hubpublish.recipe.models import CardSpec, Recipe, Variant
     from hubpublish.recipe.verify_spec import InputSpec
 
 Location = tuple[str | int, ...]
@@ -32,6 +33,7 @@ class Finding(NamedTuple):
 def findings(recipe: Recipe) -> list[Finding]:
     """All that is wrong between parts which are right by themselves."""
     found = [*_collisions(recipe), *_variables(recipe), *_inputs(recipe.verify.inputs, ("verify", "inputs"))]
+    found += _regions(recipe.card)
     for index, variant in enumerate(recipe.variants):
         found.extend(_data_files(variant, ("variants", index)))
         if variant.verify is not None:
@@ -45,6 +47,7 @@ def findings(recipe: Recipe) -> list[Finding]:
 def _collisions(recipe: Recipe) -> Iterator[Finding]:
     # Folded case: two names that differ in it alone cannot both be staged on every file system.
     taken = {name.lower(): f"{name}, which every publication writes" for name in OWN_FILES}
+    taken[SIGNATURE] = f"{SIGNATURE}, which a run that signs writes"
     folders: dict[str, str] = {}
     for location, path, owner in _published(recipe):
         key = path.lower()
@@ -89,6 +92,15 @@ def _inputs(spec: InputSpec, location: Location) -> Iterator[Finding]:
         if name in spec.values:
             text = f"input '{name}' has a fixed value under values; give it a range or a value"
             yield Finding((*location, "ranges", name), text)
+
+
+def _regions(card: CardSpec) -> Iterator[Finding]:
+    for index, name in enumerate(card.free_text):
+        if name in card.free_text[:index]:
+            yield Finding(("card", "free_text", index), f"'{name}' is listed already")
+    for key, text in _texts(card.model_dump(mode="json"), ("card",)):
+        if holds_marker(text):
+            yield Finding(key, "holds a marker of free text; name the region in card.free_text instead")
 
 
 def _variables(recipe: Recipe) -> Iterator[Finding]:

@@ -22,10 +22,12 @@ from hubpublish.recipe.types import (
     PipelineTag,
     Prose,
     RecipeModel,
+    RegionName,
     RelativePath,
     RepoId,
     Revision,
     Sha256,
+    TagTemplate,
     TargetRepo,
     nearest,
     problem,
@@ -123,6 +125,12 @@ class Target(RecipeModel):
     )
     create: bool = Field(default=False, strict=True, description="Create the repo if it does not exist.")
     private: bool = Field(default=False, strict=True, description="If it is created, create it private.")
+    tag: TagTemplate | None = Field(
+        default=None,
+        description="A tag for what is published, set when it was read back. {source} and {key} stand for 12 "
+        "digits of the source's commit and of what the result is made from. A tag is never moved, so a name "
+        "without either serves for one result.",
+    )
 
 
 class CardSpec(RecipeModel):
@@ -147,6 +155,11 @@ class CardSpec(RecipeModel):
     outputs: Prose | None = Field(default=None, description="What the outputs mean, in Markdown.")
     usage: Prose = Field(
         default="auto", description="auto: an example with Transformers.js. Or Markdown of your own."
+    )
+    free_text: tuple[RegionName, ...] = Field(
+        default=(),
+        description="Names of regions of the card in which people may write on the Hub, such as notes: what "
+        "they write there stays.",
     )
     credits: Prose | None = Field(default=None, description="Who made the model, in Markdown.")
     citation: Prose | None = Field(default=None, description="How to cite it, such as a BibTeX entry.")

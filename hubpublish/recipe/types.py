@@ -16,13 +16,19 @@ from huggingface_hub.utils import validate_repo_id
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 from pydantic_core import PydanticCustomError
 
+from hubpublish.regions import NAME
+
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """A reference to an environment variable, as `target.repo` may hold it."""
+
+IN_A_TAG = ("source", "key")
+"""What `target.tag` may hold in braces."""
 
 _HUB_URL = re.compile(r"^(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/(?:models/)?([^/\s]+/[^/\s?#]+)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _NOT_IN_A_LINE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
 _NOT_IN_A_REVISION = re.compile(r"[\s~^:?*\[\\\x00-\x1f\x7f\ud800-\udfff]|\.\.|@\{|//|^[-/]|[/.]$")
+_NOT_IN_A_TAG = re.compile(rf"{_NOT_IN_A_REVISION.pattern}|(?:^|/)\.|\.lock(?:/|$)|[{{}}]|^refs/")
 
 
 class RecipeModel(BaseModel):
@@ -148,6 +154,34 @@ def _revision(value: str) -> str:
     return value
 
 
+def _tag(value: str) -> str:
+    for found in re.findall(r"\{([^{}]*)\}", value):
+        if found not in IN_A_TAG:
+            raise problem(
+                f"{shown(value)} holds {{{shown(found)[1:-1]}}}; a tag may hold {{source}} and {{key}}"
+            )
+    name = re.sub(r"\{[^{}]*\}", "0" * 12, value)
+    if not name or len(name) > 255 or _NOT_IN_A_TAG.search(name) or _NOT_IN_A_LINE.search(name):
+        raise problem(
+            f"{shown(value)} is not a name that git has for a tag: no space or any of ~^:?*[\\{{}}, no '..', "
+            "'//' or '@{', no '-' or '/' in front, no '.' before or '/', '.' or '.lock' behind a part"
+        )
+    if name in ("@", "HEAD", "main"):
+        raise problem(f"{shown(value)} is what git or the Hub call something else; choose another name")
+    if re.fullmatch(r"[0-9a-f]{40}", name):
+        raise problem(f"{shown(value)} would be taken for a commit; choose another name")
+    return value
+
+
+def _region(value: str) -> str:
+    if not re.fullmatch(NAME, value) or len(value) > 40:
+        raise problem(
+            f"{shown(value)} is not a name such as 'notes': at most 40 lower-case letters and digits, with a "
+            "single '-' or '_' between them"
+        )
+    return value
+
+
 def _line(value: str) -> str:
     if not value.strip():
         raise problem("is empty")
@@ -195,6 +229,10 @@ Sha256 = Annotated[
     str, AfterValidator(_sha256), Field(json_schema_extra={"pattern": "^[0-9a-fA-F]{64}$", **_ANY_SCALAR})
 ]
 Revision = Annotated[str, AfterValidator(_revision), Field(json_schema_extra=_ANY_SCALAR)]
+TagTemplate = Annotated[str, AfterValidator(_tag), Field(json_schema_extra=_ANY_SCALAR)]
+RegionName = Annotated[
+    str, AfterValidator(_region), Field(json_schema_extra={"pattern": f"^{NAME}$", "maxLength": 40})
+]
 Line = Annotated[str, AfterValidator(_line)]
 Prose = Annotated[str, AfterValidator(_prose)]
 License = Annotated[str, AfterValidator(_license)]

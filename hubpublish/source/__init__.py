@@ -1,7 +1,15 @@
 """The source's files: which commit, fetched, and hashed before anything uses them."""
 
 from hubpublish.source.external import external_locations
-from hubpublish.source.fetch import FetchedSource, FetchedVariant, fetch, is_always_copied, resolve
+from hubpublish.source.fetch import (
+    FetchedSource,
+    FetchedVariant,
+    content_key,
+    fetch,
+    fetch_variant,
+    is_always_copied,
+    resolve,
+)
 from hubpublish.source.upstream import SourceFile, Upstream, look_up
 
 __all__ = [
@@ -9,8 +17,10 @@ __all__ = [
     "FetchedVariant",
     "SourceFile",
     "Upstream",
+    "content_key",
     "external_locations",
     "fetch",
+    "fetch_variant",
     "is_always_copied",
     "look_up",
     "resolve",

@@ -68,10 +68,37 @@ def _batch(path: Path, config: Mapping[str, Any], declared: Sequence[Dimension])
     if config.get("do_rescale", True):
         array *= np.float32(config.get("rescale_factor", 1 / 255))
     if config.get("do_normalize"):
-        mean = np.asarray(config.get("image_mean", config.get("mean", 0.0)), np.float32)
-        std = np.asarray(config.get("image_std", config.get("std", 1.0)), np.float32)
+        mean, std = _normalization(config)
         array = (array - mean) / std
     return np.ascontiguousarray(array if channels_last else array.transpose(2, 0, 1))[np.newaxis]
+
+
+def pixels(array: np.ndarray[Any, Any], preprocessor: Path) -> np.ndarray[Any, Any] | None:
+    """What `load` makes of an image, back as its pixels.
+
+    Args:
+        array: Floating-point [H, W, C].
+        preprocessor: The ``preprocessor_config.json`` that it went through.
+
+    Returns:
+        [H, W, C] in the range of [0, 255], which what was no image can leave; None where the configuration
+        does not say how.
+    """
+    try:
+        config = _config(preprocessor)
+        mean, std = _normalization(config if config.get("do_normalize") else {})
+        scale = np.float64(config.get("rescale_factor", 1 / 255) if config.get("do_rescale", True) else 1.0)
+        with np.errstate(all="ignore"):
+            found = np.asarray((array.astype(np.float64) * std + mean) / scale)
+    except (UsageError, RecursionError, TypeError, ValueError):
+        return None
+    return found if found.shape == array.shape and np.isfinite(found).any() else None
+
+
+def _normalization(config: Mapping[str, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Mean and standard deviation, one for each channel or one for all."""
+    mean = np.asarray(config.get("image_mean", config.get("mean", 0.0)), np.float32)
+    return mean, np.asarray(config.get("image_std", config.get("std", 1.0)), np.float32)
 
 
 def _config(path: Path) -> Mapping[str, Any]:

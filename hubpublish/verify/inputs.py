@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 DEFAULT_RANGE = (0, 1)
 """Of integers without a range: in bounds for any index, mask or token type. Token ids deserve more."""
 
+IMAGE = "image "  # begins the label of a set with an image in it
 REDRAWS = 8  # how often noise is drawn again when it equals an input that is there already
 
 
@@ -71,6 +72,11 @@ class InputSet:
     def summary(self) -> InputSummary:
         """The set as the report tells it."""
         return InputSummary(label=self.label, tensors=tuple(tensor.summary for tensor in self.tensors))
+
+    @property
+    def image(self) -> bool:
+        """Whether an image is among them."""
+        return self.label.startswith(IMAGE)
 
     @property
     def digest(self) -> str:
@@ -177,7 +183,7 @@ class InputMaker:
         tensor = images.image_input(self.free)
         declared = tuple(self.spec.shapes.get(tensor.name) or tensor.shape or ())
         array = images.load(self.base_dir / path, self.preprocessor, declared)
-        return self._set(f"image {path}", {tensor.name: array.astype(tensor.numpy)}, 0, 0)
+        return self._set(f"{IMAGE}{path}", {tensor.name: array.astype(tensor.numpy)}, 0, 0)
 
     def _set(
         self, label: str, arrays: Mapping[str, np.ndarray[Any, Any]], index: int, attempt: int

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hubpublish.verify import compare, gate
 from hubpublish.verify.bench import LEVEL_NAMES, Bench
 from hubpublish.verify.inputs import InputSet
+from hubpublish.verify.kept import Keeper
 from hubpublish.verify.result import FailureKind, InputResult, Level, OutputComparison
 from hubpublish.verify.runner import Run
 
@@ -37,8 +38,10 @@ def failure(bench: Bench, candidate: Path, level: Level, inputs: InputSet, wante
         return verdict.reason
 
 
-def one_input(bench: Bench, rewritten: Path, level: Level, inputs: InputSet) -> InputResult:
-    """Both models on one input at one level.
+def one_input(
+    bench: Bench, rewritten: Path, level: Level, inputs: InputSet, keeper: Keeper | None = None
+) -> InputResult:
+    """Both models on one input at one level; ``keeper`` may take what came out.
 
     Raises:
         Verdict: One of them ends in a way that decides, or that leaves it undecided.
@@ -55,6 +58,8 @@ def one_input(bench: Bench, rewritten: Path, level: Level, inputs: InputSet) -> 
         if run.status == "fails":
             return InputResult(label=inputs.label, status="both_fail", error=reference.error)
         outputs = compare.outputs(reference.outputs, run.outputs)
+        if keeper is not None and keeper.wants(level, inputs):
+            keeper.keep(inputs, reference.outputs, run.outputs)
     if level == "default" and not all(output.identical for output in outputs):
         outputs = _with_own(bench, inputs, reference, outputs)
     return InputResult(label=inputs.label, status="compared", outputs=outputs)

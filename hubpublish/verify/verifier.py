@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hubpublish.verify import gate, hints
+from hubpublish.verify import gate, hints, kept
 from hubpublish.verify import signature as signatures
 from hubpublish.verify.bench import LEVEL_NAMES, Bench, runtime_name
 from hubpublish.verify.cache import ReferenceCache
@@ -43,6 +43,7 @@ def verify(
     preprocessor: Path | None = None,
     given: Mapping[str, np.ndarray[Any, Any]] | None = None,
     cache: Path | None = None,
+    keep: Path | None = None,
     limits: RunLimits | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Verification:
@@ -56,6 +57,8 @@ def verify(
         preprocessor: The ``preprocessor_config.json`` that images go through.
         given: Arrays to feed, by input name, on top of the values in ``spec``.
         cache: A folder for reference outputs; None: none are kept.
+        keep: A folder for one input, an image where there is one, and both models' outputs at the
+            default level; see `hubpublish.verify.kept`. None: none are kept.
         limits: Of every single run; None: the defaults.
         progress: Told before each run what it is.
 
@@ -70,7 +73,7 @@ def verify(
     """
     limits = limits or RunLimits()
     with scratch("hubpublish-verify-") as folder:
-        verifier = _Verifier(spec, limits)
+        verifier = _Verifier(spec, limits, kept.Keeper(keep, progress) if keep else None)
         try:
             before, after = _signatures(original, rewritten)
             maker = InputMaker(before, spec.inputs, base_dir, preprocessor, given)
@@ -101,9 +104,10 @@ def _signatures(original: Path, rewritten: Path) -> tuple[Signature, Signature]:
 class _Verifier:
     """Collects what is found, until it is decided."""
 
-    def __init__(self, spec: VerifySpec, limits: RunLimits) -> None:
+    def __init__(self, spec: VerifySpec, limits: RunLimits, keeper: kept.Keeper | None) -> None:
         self.spec = spec
         self.limits = limits
+        self.keeper = keeper
         self.sets: tuple[InputSet, ...] = ()
         self.levels: list[LevelResult] = []
         self.depends: bool | None = None
@@ -127,6 +131,8 @@ class _Verifier:
                 raise _all_fail(level, result)
             if level == "disabled":
                 self._check_dependence(bench, maker)
+                if self.keeper:
+                    self.keeper.inputs = kept.chosen(self.sets, result.inputs)
 
     def _level(
         self, bench: Bench, rewritten: Path, level: Level
@@ -135,7 +141,7 @@ class _Verifier:
         results: list[InputResult] = []
         violations: list[tuple[InputSet, str]] = []
         for inputs in self.sets:
-            results.append(one_input(bench, rewritten, level, inputs))
+            results.append(one_input(bench, rewritten, level, inputs, self.keeper))
             reason = gate.violation(self.spec.gate, level, results[-1].outputs)
             if reason:
                 violations.append((inputs, reason))

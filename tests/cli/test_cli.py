@@ -23,7 +23,21 @@ HEAVY = ("huggingface_hub", "onnxruntime", "onnx", "onnx_ir", "numpy", "httpx2",
 
 
 def test_the_commands_are_these() -> None:
-    assert COMMANDS == ["run", "new", "rewrite", "inspect", "verify", "passes", "devices", "hub", "demo"]
+    assert COMMANDS == [
+        "run",
+        "new",
+        "status",
+        "bump",
+        "rollback",
+        "reproduce",
+        "rewrite",
+        "inspect",
+        "verify",
+        "passes",
+        "devices",
+        "hub",
+        "demo",
+    ]
 
 
 class TestHelp:

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError, RevisionNotFoundError
+
+from hubpublish.localhub import LocalHub
+from hubpublish.localhub.api import history
 
 from .conftest import Filled
 
@@ -71,3 +76,28 @@ def test_squash(api: HfApi, filled: Filled, download) -> None:
     [only] = api.list_repo_commits(filled.id)
     assert only.title == "all of it"
     assert download("onnx/model.onnx") == filled.model
+
+
+def test_commits_in_pages(hub: LocalHub, api: HfApi, filled: Filled, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "COMMITS_PAGE", 2)
+    for number in range(3):
+        api.upload_file(path_or_fileobj=b"%d" % number, path_in_repo="n", repo_id=filled.id)
+    before = len(hub.log)
+    assert len({each.commit_id for each in api.list_repo_commits(filled.id)}) == 5
+    paths = [entry.path for entry in hub.log[before:]]
+    assert paths == [f"/api/models/{filled.id}/commits/main{query}" for query in ("", "?p=1", "?p=2")]
+
+
+def test_commits_of_any_page(http_request, api: HfApi, filled: Filled) -> None:
+    path = f"/api/models/{filled.id}/commits/main"
+    newest, oldest = (each.commit_id for each in api.list_repo_commits(filled.id))
+    for query, found, more in (
+        ("limit=1", [newest], True),
+        ("limit=1&p=1", [oldest], False),
+        ("limit=0", [newest, oldest], False),
+        ("p=99999999999999999999&limit=1000", [], False),
+    ):
+        answer = http_request("GET", f"{path}?{query}")
+        assert [each["id"] for each in json.loads(answer.body)] == found
+        assert ("Link" in answer.headers) == more
+    assert http_request("GET", f"{path}?p=x").status == 400

@@ -81,10 +81,10 @@ def whole(example: str) -> dict[str, Any]:
         "ranges": {"n": [0, 5]},
     }
     data["verify"] = {"gate": "exact", "inputs": {**inputs, "images": ["a.png"]}}
-    data["target"] = {"repo": "${NS}/x", "create": True, "private": False}
+    data["target"] = {"repo": "${NS}/x", "create": True, "private": False, "tag": "v-{source}"}
     texts = ("title", "summary", "credits", "citation", "inputs", "outputs", "license_differs_because")
     data["card"] |= {**dict.fromkeys(texts, "words"), "tags": ["a"], "base_model": ["a/b"], "usage": "auto"}
-    data["card"]["pipeline_tag"] = "image-segmentation"
+    data["card"] |= {"pipeline_tag": "image-segmentation", "free_text": ["notes"]}
     recipe.loads(yaml.safe_dump(data))
     return data
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -214,7 +216,78 @@ ONE_PROBLEM = [
         "24:10: card.tags[0]: holds ${A}; variables are filled in",
     ),
     ("copy: [config.json]", "copy: ['${A}.json']", "5:10: source.copy[0].path: holds ${A}; variables are"),
+    (
+        "card:",
+        "  tag: v 1\ncard:",
+        "22:8: target.tag: 'v 1' is not a name that git has for a tag: no space or any",
+    ),
+    ("card:", "  tag: v-{sorce}\ncard:", "'v-{sorce}' holds {sorce}; a tag may hold {source} and {key}"),
+    ("card:", "  tag: v-${NAME}\ncard:", "'v-${NAME}' holds {NAME}; a tag may hold {source} and {key}"),
+    ("card:", "  tag: main\ncard:", "target.tag: 'main' is what git or the Hub call something else"),
+    ("card:", f"  tag: {'e' * 40}\ncard:", "would be taken for a commit"),
+    ("card:", "  tag: {source: 1}\ncard:", "22:8: target.tag must be text, not a mapping"),
+    ("license: mit", "license: mit\n  free_text: notes", "24:14: card.free_text must be a list, not 'notes'"),
+    (
+        "license: mit",
+        "license: mit\n  free_text: [My Notes]",
+        "24:15: card.free_text[0]: 'My Notes' is not a name",
+    ),
+    ("license: mit", "license: mit\n  free_text: [a--b]", "card.free_text[0]: 'a--b' is not a name"),
+    (
+        "license: mit",
+        "license: mit\n  free_text: [a, b, a]",
+        "24:21: card.free_text[2]: 'a' is listed already",
+    ),
+    (
+        "license: mit",
+        "license: mit\n  credits: |\n    By me.\n    <!-- end of free text: x -->\n",
+        "24:12: card.credits: holds a marker of free text; name the region in card.free_text",
+    ),
 ]
+
+
+@pytest.mark.parametrize(
+    "tag",
+    ["v1", "1.0", "1e3", "v-{source}", "{key}", "{source}-{key}", "webgpu/v-{key}", "ü", "a@b", "x.lock2"],
+)
+def test_a_tag_is_its_text(changed: Change, tag: str) -> None:
+    quoted = f"'{tag}'" if tag.startswith("{") else tag
+    found = recipe.loads(changed("card:", f"  tag: {quoted}\ncard:"))
+    assert found.target.tag == tag
+    assert recipe.loads(recipe.dumps(found)) == found
+    filled = tag.replace("{source}", "0" * 12).replace("{key}", "0" * 12)
+    assert subprocess.run(["git", "check-ref-format", f"refs/tags/{filled}"]).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        *("", " ", "-x", "/x", "x/", "x//y", ".x", "x/.y", "x.", "x..y", "x.lock", "x.lock/y", "x~y", "x^y"),
+        *("x:y", "x?y", "x*y", "x[y", "x\\y", "x y", "x@{y", "@", "HEAD", "main", "refs/tags/x", "{", "{}"),
+        *("x\n", "{Source}", "{{source}}", "{source", "x" * 256, "\x07"),
+    ],
+)
+def test_what_is_no_tag(changed: Change, problems: Problems, tag: str) -> None:
+    (found,) = problems(changed("card:", f"  tag: {json.dumps(tag)}\ncard:"))
+    assert "22:8: target.tag: " in found
+
+
+def test_free_text_and_tag_are_not_there_unless_they_are_named(changed: Change) -> None:
+    found = recipe.loads(changed("card:", "card:"))
+    assert (found.card.free_text, found.target.tag) == ((), None)
+    assert "free_text" not in recipe.dumps(found)
+    assert "tag:" not in recipe.dumps(found)
+
+
+def test_regions_have_names(changed: Change) -> None:
+    found = recipe.loads(changed("license: mit", "license: mit\n  free_text: [notes, my-notes_2]"))
+    assert found.card.free_text == ("notes", "my-notes_2")
+    assert recipe.loads(recipe.dumps(found)) == found
+
+
+def test_a_marker_in_a_line_of_other_words_is_text(changed: Change) -> None:
+    text = "Write between `<!-- free text: notes -->` and its end."
+    assert recipe.loads(changed("license: mit", f"license: mit\n  credits: '{text}'")).card.credits == text
 
 
 @pytest.mark.parametrize(("old", "new", "expected"), ONE_PROBLEM)

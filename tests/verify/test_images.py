@@ -10,7 +10,7 @@ import pytest
 
 from hubpublish.errors import UsageError
 from hubpublish.recipe import InputSpec
-from hubpublish.verify import signature
+from hubpublish.verify import images, signature
 from hubpublish.verify.inputs import InputMaker
 
 from .conftest import OnnxFile
@@ -103,3 +103,16 @@ def test_what_goes_wrong_is_said(onnx_file: OnnxFile, image: str, tmp_path: Path
     none = onnx_file("g (float[8] x) => (float[8] y) { y = Neg(x) }")
     with pytest.raises(UsageError, match="no input can"):
         load(none, image)
+
+
+@pytest.mark.parametrize(
+    "config", [CONFIG, {**CONFIG, "do_rescale": False}, {**CONFIG, "do_normalize": False}, {"mean": 0.5}]
+)
+def test_preprocessing_can_be_undone(onnx_file: OnnxFile, tmp_path: Path, config: Any) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (4, 6, 3), np.uint8)
+    PIL.Image.fromarray(pixels).save(tmp_path / "noise.png")
+    model = onnx_file("g (float[1,3,4,6] x) => (float[1,3,4,6] y) { y = Neg(x) }")
+    array = load(model, "noise.png", config)[0].transpose(1, 2, 0)
+    undone = images.pixels(array, tmp_path / "preprocessor_config.json")
+    assert undone is not None
+    assert np.array_equal(np.rint(undone), pixels)

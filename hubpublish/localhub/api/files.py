@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlencode
 from hubpublish.localhub.access import open_repo
 from hubpublish.localhub.api.cards import base_models, metadata_of
 from hubpublish.localhub.git import FileEntry
-from hubpublish.localhub.protocol import HubHTTPError, Request, Response, is_true, json_response
+from hubpublish.localhub.protocol import Request, Response, is_true, json_response
 from hubpublish.localhub.repo import Repo, entry_not_found
 from hubpublish.localhub.state import HubState
 
@@ -85,7 +85,7 @@ def tree(
     repo = open_repo(state, request, kind, repo_id)
     commit = repo.commit_id(revision)
     rows = _rows(repo, commit, path.strip("/"), recursive=request.flag("recursive"))
-    start, limit = _number(request, "cursor", 0), min(_number(request, "limit", PAGE), PAGE) or PAGE
+    start, limit = request.number("cursor", 0), min(request.number("limit", PAGE), PAGE) or PAGE
     page = [_row(repo, commit, row, expand=request.flag("expand")) for row in rows[start : start + limit]]
     headers = {}
     if start + limit < len(rows):
@@ -147,10 +147,3 @@ def _asked(request: Request) -> tuple[list[Any], bool]:
         return (paths if isinstance(paths, list) else [paths]), is_true(body.get("expand"))
     form = parse_qs(request.read().decode(errors="replace"))
     return form.get("paths", []), is_true(form.get("expand", [""])[0])
-
-
-def _number(request: Request, name: str, default: int) -> int:
-    text = request.query.get(name, str(default))
-    if not text.isdecimal():
-        raise HubHTTPError(400, f'"{name}" must be a number')
-    return int(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 from hubpublish.localhub.access import Need, open_repo, writer
 from hubpublish.localhub.git import NO_OBJECT
@@ -11,6 +12,8 @@ from hubpublish.localhub.repo import MAIN, Repo, revision_not_found
 from hubpublish.localhub.state import HubState
 
 _GROUPS = {"heads": "branches", "tags": "tags", "convert": "converts", "pr": "pullRequests"}
+COMMITS_PAGE, LARGEST_COMMITS_PAGE = 50, 1000
+_LAST_PAGE = 10**6  # git counts in 32 bits
 
 
 def refs(state: HubState, request: Request, kind: str, repo_id: str) -> Response:
@@ -27,20 +30,26 @@ def refs(state: HubState, request: Request, kind: str, repo_id: str) -> Response
 
 
 def commits(state: HubState, request: Request, kind: str, repo_id: str, revision: str) -> Response:
-    """``GET .../commits/<revision>``, newest first, in one page."""
+    """``GET .../commits/<revision>?p=&limit=``, newest first; in pages, linked by header."""
     repo = open_repo(state, request, kind, repo_id)
-    return json_response(
-        [
-            {
-                "id": commit.oid,
-                "title": commit.title,
-                "message": commit.message,
-                "authors": [{"user": commit.author}],
-                "date": commit.date,
-            }
-            for commit in repo.git.history(repo.commit_id(revision))
-        ]
-    )
+    number = min(request.number("p", 0), _LAST_PAGE)
+    limit = min(request.number("limit", COMMITS_PAGE), LARGEST_COMMITS_PAGE) or COMMITS_PAGE
+    found = repo.git.history(repo.commit_id(revision), skip=number * limit, limit=limit + 1)
+    headers = {}
+    if len(found) > limit:
+        following = urlencode({**request.query, "p": str(number + 1)})
+        headers["Link"] = f'<{state.endpoint}{request.path}?{following}>; rel="next"'
+    page = [
+        {
+            "id": commit.oid,
+            "title": commit.title,
+            "message": commit.message,
+            "authors": [{"user": commit.author}],
+            "date": commit.date,
+        }
+        for commit in found[:limit]
+    ]
+    return json_response(page, headers=headers)
 
 
 def create_branch(state: HubState, request: Request, kind: str, repo_id: str, name: str) -> Response:
