@@ -229,7 +229,7 @@ class Table:
             for fault in FAULTS
         }
         lines = [
-            f"{self._name}: . published; 3, 6 exit code, nothing published; p published, not proved or tagged; ! wrong"
+            f"{self._name}: . done; 3, 6 exit code, nothing done; p published, not proved or tagged; ! wrong"
         ]
         lines.append(f"{'':<16}" + "".join(f"{head:>{width + 1}}" for head in heads.values()))
         for endpoint, row in self._cells.items():
