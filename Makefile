@@ -18,6 +18,7 @@ check: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy .github/scripts/*.py
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .
@@ -31,8 +32,9 @@ constraints: $(INSTALLED)  ## Newer versions of what CI installs, with hashes an
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
 		--all-extras --group dev --upgrade pyproject.toml --output-file constraints.txt
 
-bench: $(INSTALLED)  ## Load, four passes and save, against load and save alone
+bench: $(INSTALLED)  ## Load, four passes and save, against load and save alone; runs with nothing to do
 	$(BIN)/python bench/rewrite.py
+	$(BIN)/python bench/nothing_to_do.py
 
 clean:
 	rm -rf $(VENV) demo out dist

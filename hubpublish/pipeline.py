@@ -8,64 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from huggingface_hub import HfApi
 
 from hubpublish import hub, pictures, preflight, provenance, publish, signing, source
-from hubpublish import recipe as recipes
 from hubpublish import report as reports
 from hubpublish.devices import PROFILES
 from hubpublish.errors import UsageError
 from hubpublish.hub import Access
+from hubpublish.job import Job, RunOptions
 from hubpublish.layout import CARD
 from hubpublish.preview import render_preview
 from hubpublish.publish import Message, Plan, StagedFile, TargetState
 from hubpublish.recipe import Recipe
 from hubpublish.recipe.writer import plain
 from hubpublish.report import FileRecord, Report, SourceReport, VariantReport
-from hubpublish.source import FetchedSource
 from hubpublish.staging import add_signature, stage_all
 from hubpublish.transform import RunContext, Say, transform
 from hubpublish.workspace import Workspace
 
 PREPROCESSOR = "preprocessor_config.json"
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """How to run a recipe.
-
-    Attributes:
-        out: Folder for what is staged, the preview and the log.
-        cache: Folder for source files and reference outputs; kept.
-        dry_run: Change nothing on the Hub; write a preview instead.
-        as_pr: Open or update a pull request instead of committing.
-        variant: Take only the variant with this path; for a dry run alone.
-        endpoint: Base URL of the Hub; None: from the environment.
-        token: For the Hub; None: the machine's own; False: none.
-        target: Publish to this repo instead of the recipe's.
-        force: Run although the target already holds this result.
-        sign: Sign what is published, with the identity that the environment offers.
-    """
-
-    out: Path
-    cache: Path
-    dry_run: bool = False
-    as_pr: bool = False
-    variant: str | None = None
-    endpoint: str | None = None
-    token: str | bool | None = None
-    target: str | None = None
-    force: bool = False
-    sign: bool = False
-
-    @property
-    def workspace(self) -> Workspace:
-        """What is in the folder ``out``."""
-        return Workspace(self.out)
 
 
 @dataclass(frozen=True)
@@ -112,71 +77,42 @@ def run(recipe: Recipe, folder: Path, options: RunOptions, environ: Mapping[str,
     say(f"source {recipe.source.repo} is at commit {upstream.commit[:12]}")
     state = TargetState(target, "main", False, None)
     if known:
-        state = preflight.read_target(access, target, publishes=not options.dry_run)
+        state, access = preflight.read_target(access, target, publishes=not options.dry_run)
     images = preflight.image_hashes(recipe, folder)
     if not options.force:
         # To look for a pull request takes a token.
         asked = access.write if options.as_pr and not options.dry_run else None
-        standing = preflight.standing(recipe, upstream.commit, images, state, access.read, asked)
+        standing = preflight.standing(recipe, upstream.commit, images, state, access.target, asked)
         if standing is not None:
             if not options.dry_run:
-                preflight.tag_standing(access, recipe, state, standing)
+                preflight.tag_standing(access, recipe, upstream.commit, state, standing)
+            if options.sign and not publish.is_signed(state):
+                say("it is not signed, and a signature alone is no reason for a commit: --force signs it")
             return RunResult("nothing_to_do", target, standing.commit, standing.url)
+        if not options.dry_run and preflight.is_withdrawn(recipe, upstream.commit, images, state):
+            return RunResult("withdrawn", target, state.head, _url(access.read, target))
     if not options.dry_run:
         preflight.refuse_early(access, recipe, state, as_pr=options.as_pr)
     preflight.check_license(recipe, upstream)
     if options.sign and not options.dry_run:
         signing.require()
     fetched = source.fetch(access.read, recipe, upstream, options.cache / "sources")
-    job = _Job(recipe, folder, fetched, target, images, options, say)
-    if publish.withdrawn(state, job.key, job.content_key) and not options.force and not options.dry_run:
-        return RunResult("withdrawn", target, state.head, _url(access.read, target))
-    if job.tag and not options.dry_run and not options.as_pr:
+    job = Job(recipe, folder, fetched, target, images, options, say)
+    if job.tag and state.exists and not options.as_pr:
         same = partial(publish.already_published, key=job.key)
-        publish.check_tag(access.read, target, job.tag, None, same_result=same)
+        publish.check_tag(access.target, target, job.tag, None, same_result=same)
     with options.workspace.alone(say):
         return _finished(job, state, access)
 
 
-@dataclass(frozen=True)
-class _Job:
-    """What a run has to do, once its source is there: nothing of it can move any more."""
-
-    recipe: Recipe
-    folder: Path
-    fetched: FetchedSource
-    target: str
-    images: Mapping[str, str]
-    options: RunOptions
-    say: Say
-
-    @cached_property
-    def resolved(self) -> Recipe:
-        """The recipe of exactly this publication."""
-        copied = {file.path: file.sha256 for file in self.fetched.copied}
-        return recipes.resolved(self.recipe, commit=self.fetched.commit, target=self.target, copied=copied)
-
-    @cached_property
-    def key(self) -> str:
-        """See `hubpublish.report.run_key`."""
-        return reports.run_key(self.resolved, self.images)
-
-    @cached_property
-    def content_key(self) -> str:
-        """See `hubpublish.report.content_key`."""
-        return reports.content_key(self.resolved, self.images)
-
-    @cached_property
-    def tag(self) -> str | None:
-        """The tag of what is published, if the recipe wants one."""
-        template = self.recipe.target.tag
-        return template and publish.tag_name(template, source_commit=self.fetched.commit, key=self.key)
-
-
-def _finished(job: _Job, state: TargetState, access: Access) -> RunResult:
+def _finished(job: Job, state: TargetState, access: Access) -> RunResult:
     recipe, options, say = job.recipe, job.options, job.say
     target, api = state.repo, access.write
     report, staged = _made(job)
+    if publish.is_withdrawn(state, staged) and not options.force:
+        say(f"this result was rolled back in {target}: only --force publishes it again")
+        if not options.dry_run:
+            return RunResult("withdrawn", target, state.head, _url(api, target), options.out, report)
     for warning in hub.validate_card(access.read, (options.workspace.staged / CARD).read_text("utf-8")):
         say(f"the Hub warns of the model card: {warning}")
     if options.dry_run:
@@ -201,7 +137,7 @@ def _finished(job: _Job, state: TargetState, access: Access) -> RunResult:
         again=options.force,
     )
     status: Literal["published", "pull_request"] = "pull_request" if done.pull_request else "published"
-    if done.changed and status == "published":
+    if status == "published":  # also where nothing was left to commit: an attestation may have failed
         options.workspace.write(provenance.for_attesting(report))
     url = done.pull_request or _url(api, target)
     return RunResult(
@@ -224,7 +160,7 @@ def _chosen(recipe: Recipe, options: RunOptions) -> Recipe:
     return recipe.model_copy(update={"variants": chosen})
 
 
-def _made(job: _Job) -> tuple[Report, tuple[StagedFile, ...]]:
+def _made(job: Job) -> tuple[Report, tuple[StagedFile, ...]]:
     """Everything that is published, made and proved in the folder of the run."""
     space = job.options.workspace
     with space.writing():
@@ -239,7 +175,7 @@ def _made(job: _Job) -> tuple[Report, tuple[StagedFile, ...]]:
         return report, stage_all(report, job.resolved, job.fetched.copied, context.staging)
 
 
-def _context(job: _Job) -> RunContext:
+def _context(job: Job) -> RunContext:
     space, copied = job.options.workspace, job.fetched.copied
     return RunContext(
         recipe=job.recipe,
@@ -254,7 +190,7 @@ def _context(job: _Job) -> RunContext:
     )
 
 
-def _report(job: _Job, variants: tuple[VariantReport, ...]) -> Report:
+def _report(job: Job, variants: tuple[VariantReport, ...]) -> Report:
     resolved, fetched = job.resolved, job.fetched
     return Report(
         key=job.key,
@@ -275,7 +211,14 @@ def _preview(api: HfApi, plan: Plan, report: Report, space: Workspace) -> None:
     assert new is not None
     with space.writing():
         drawn = pictures.draw(report, space.outputs, space.pictures, space.staged / PREPROCESSOR)
-        text = render_preview(report, plan, old.decode("utf-8", "replace"), new.read().decode("utf-8"), drawn)
+        text = render_preview(
+            report,
+            plan,
+            old.decode("utf-8", "replace"),
+            new.read().decode("utf-8"),
+            drawn,
+            withdrawn=publish.is_withdrawn(plan.state, plan.staged),
+        )
     space.write({space.preview.name: text})
 
 

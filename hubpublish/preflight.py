@@ -5,8 +5,9 @@ Nothing is fetched here, and nothing is written.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -22,6 +23,8 @@ from hubpublish.model import sha256_of
 from hubpublish.publish import TargetState
 from hubpublish.recipe import Recipe
 from hubpublish.source import Upstream
+
+_SHA256 = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -66,8 +69,8 @@ def image_hashes(recipe: Recipe, folder: Path) -> dict[str, str]:
     return {name: sha256_of(folder / name) for name in sorted(names) if (folder / name).is_file()}
 
 
-def read_target(access: Access, target: str, *, publishes: bool) -> TargetState:
-    """What the target holds, as far as this run may see it.
+def read_target(access: Access, target: str, *, publishes: bool) -> tuple[TargetState, Access]:
+    """What the target holds, and the access with which it can be seen.
 
     A keyless job sees no private repo without its token. It is exchanged for that before the work, and
     again after it: there is no other way to tell a private target from a missing one.
@@ -78,10 +81,10 @@ def read_target(access: Access, target: str, *, publishes: bool) -> TargetState:
     """
     if access.keyless and publishes:
         require_exchange_for(access.write, target)
-    state = publish.read_target(access.read, target)
+    state = publish.read_target(access.target, target)
     if access.keyless and publishes and not state.exists:
-        return publish.read_target(access.write, target)
-    return state
+        return publish.read_target(access.write, target), replace(access, target=access.write)
+    return state, access
 
 
 def standing(
@@ -110,17 +113,20 @@ def standing(
     if request is None:
         return None
     proposed = publish.read_target(for_requests, state.repo, revision=request.revision)
+    if proposed.manifest is not None and publish.withdrawn(state, *proposed.manifest.keys):
+        return None  # proposed before it was rolled back
     if _is_up_to_date(recipe, commit, state.repo, images, proposed):
         return Standing(proposed.head, request.url)
     return None
 
 
-def tag_standing(access: Access, recipe: Recipe, state: TargetState, standing: Standing) -> None:
+def tag_standing(access: Access, recipe: Recipe, commit: str, state: TargetState, standing: Standing) -> None:
     """Set the tag of what is published already: a run may have died between its commit and the tag.
 
     Args:
         access: The Hub; with a token that may write if the tag is missing.
         recipe: As it was written.
+        commit: What the source's revision points to.
         state: What the target holds.
         standing: Where the result stands; one that is proposed only gets no tag.
 
@@ -130,10 +136,11 @@ def tag_standing(access: Access, recipe: Recipe, state: TargetState, standing: S
     template, manifest = recipe.target.tag, state.manifest
     if template is None or manifest is None or standing.commit is None or standing.commit != state.head:
         return
-    name = publish.tag_name(template, source_commit=manifest.source_commit, key=manifest.key)
-    if publish.find_tag(access.read, state.repo, name) != standing.commit:
+    name = publish.tag_name(template, source_commit=commit, key=manifest.key)
+    if publish.find_tag(access.target, state.repo, name) != standing.commit:
         same = partial(publish.already_published, key=manifest.key)
-        publish.ensure_tag(access.write, state.repo, name, standing.commit, same_result=same)
+        made = publish.first_commit(access.target, state)  # the head may hold more, of other people
+        publish.ensure_tag(access.write, state.repo, name, made, same_result=same)
 
 
 def refuse_early(access: Access, recipe: Recipe, state: TargetState, *, as_pr: bool) -> None:
@@ -150,7 +157,7 @@ def refuse_early(access: Access, recipe: Recipe, state: TargetState, *, as_pr: b
         publish.ensure_target(access.write, state.repo, as_pr=as_pr)
     if not as_pr:
         publish.refuse_edited(state)
-        publish.refuse_lost_words(access.read, state, recipe.card.free_text)
+        publish.refuse_lost_words(access.target, state, recipe.card.free_text)
 
 
 def check_license(recipe: Recipe, upstream: Upstream) -> None:
@@ -170,26 +177,36 @@ def check_license(recipe: Recipe, upstream: Upstream) -> None:
         )
 
 
+def is_withdrawn(recipe: Recipe, commit: str, images: Mapping[str, str], state: TargetState) -> bool:
+    """Whether what a run at this commit would make was rolled back, as far as that is known before it.
+
+    Arguments as for `standing`.
+    """
+    resolved = _resolved_before(recipe, commit, state.repo, state)
+    if resolved is None:
+        return False
+    keys = (reports.run_key(resolved, images), reports.content_key(resolved, images))
+    return publish.withdrawn(state, *keys)
+
+
 def _is_up_to_date(
     recipe: Recipe, commit: str, target: str, images: Mapping[str, str], state: TargetState
 ) -> bool:
-    """Whether a run at this commit would publish what the target holds, and nobody has edited it.
+    """Whether a run at this commit would publish what the target holds, and nobody has edited it."""
+    resolved = _resolved_before(recipe, commit, target, state)
+    return resolved is not None and publish.already_published(state, reports.run_key(resolved, images))
 
-    The SHA-256 of copied files are not known before they are fetched. At one commit they are what the
-    target's own report says, so the key is made with those; any other report gives another key.
 
-    Args:
-        recipe: As it was written.
-        commit: What the source's revision points to.
-        target: The repo to publish to.
-        images: See `hubpublish.report.run_key`.
-        state: What the target holds.
+def _resolved_before(recipe: Recipe, commit: str, target: str, state: TargetState) -> Recipe | None:
+    """The recipe of a run at this commit, before anything is fetched; None if it cannot be told.
+
+    The SHA-256 of copied files are not known then. At one commit they are what the target's own report
+    says, so those are taken; any other report gives another key.
     """
     copied = _copied_before(recipe, state.report)
     if copied is None:
-        return False
-    resolved = recipes.resolved(recipe, commit=commit, target=target, copied=copied)
-    return publish.already_published(state, reports.run_key(resolved, images))
+        return None
+    return recipes.resolved(recipe, commit=commit, target=target, copied=copied)
 
 
 def _copied_before(recipe: Recipe, report: Any) -> dict[str, str] | None:
@@ -198,6 +215,8 @@ def _copied_before(recipe: Recipe, report: Any) -> dict[str, str] | None:
         found = {str(each["path"]): str(each["sha256"]) for each in report["copied"]}
     except (KeyError, TypeError):
         return None
+    if not all(_SHA256.fullmatch(sha256) for sha256 in found.values()):
+        return None  # somebody has edited it
     pins = {each.path: each.sha256 for each in recipe.source.copy_files}
     if any(path not in found or pin not in (None, found[path]) for path, pin in pins.items()):
         return None

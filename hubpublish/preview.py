@@ -38,7 +38,13 @@ class OutputRow:
 
 
 def render_preview(
-    report: Report, plan: Plan, old_card: str, new_card: str, pictures: Pictures = NONE
+    report: Report,
+    plan: Plan,
+    old_card: str,
+    new_card: str,
+    pictures: Pictures = NONE,
+    *,
+    withdrawn: bool = False,
 ) -> str:
     """The preview as Markdown.
 
@@ -48,6 +54,7 @@ def render_preview(
         old_card: The target's card now; empty if it has none.
         new_card: The card that would be published.
         pictures: What was drawn, below the folder of the preview.
+        withdrawn: Whether this result was rolled back on the target.
     """
     diff = "\n".join(
         difflib.unified_diff(old_card.splitlines(), new_card.splitlines(), "now", "then", lineterm="")
@@ -56,6 +63,7 @@ def render_preview(
         TEMPLATE,
         report=report,
         plan=plan,
+        withdrawn=withdrawn,
         tag=_tag(report),
         summary=_summary(plan),
         card_diff=diff,

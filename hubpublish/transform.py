@@ -65,6 +65,12 @@ def transform(fetched: FetchedVariant, context: RunContext) -> VariantReport:
             [spec.build() for spec in passes],
             PROFILES[context.recipe.device.profile],
         )
+    assert done.fit is not None
+    for width in done.fit.cannot_run:
+        context.say(
+            f"{variant.path} will not run on {done.fit.profile}: {width.node} ({width.op}) binds "
+            f"{width.slots} storage buffers, and no pass can narrow it"
+        )
     files = [done.saved.path, *([done.saved.data] if done.saved.data else [])]
     # Before the verification: a file that changes while it runs must not pass for what was verified.
     output = tuple(FileRecord.of(path.relative_to(context.staging).as_posix(), path) for path in files)

@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Numbers and names as people read them."""
 
 from __future__ import annotations
 
@@ -21,3 +21,8 @@ def plural(count: int, noun: str) -> str:
 def readable_distance(distance: float | None) -> str:
     """``0`` where nothing differs, three digits otherwise; a dash where it is not defined."""
     return "–" if distance is None else f"{distance:.3g}"
+
+
+def printable(text: str) -> str:
+    """The text for a terminal, on one line; names and paths are anybody's, and could hold its commands."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)

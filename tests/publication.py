@@ -16,8 +16,9 @@ from huggingface_hub import CommitOperationAdd, HfApi
 
 from hubpublish import pipeline
 from hubpublish import recipe as recipes
+from hubpublish.job import RunOptions
 from hubpublish.localhub import LocalHub
-from hubpublish.pipeline import RunOptions, RunResult
+from hubpublish.pipeline import RunResult
 from hubpublish.recipe import Recipe
 
 SOURCE, TARGET = "acme/small", "acme/small-webgpu"

@@ -24,7 +24,7 @@ FLOOR = (
 LINE = (
     *("recipe", "source", "rewrite", "verify", "runlog", "report", "usage", "card", "provenance", "publish"),
     *("signing", "pixels", "pictures", "preview", "staging", "reproduce"),
-    *("transform", "preflight", "upstream", "workspace", "pipeline", "rollback", "new", "single"),
+    *("transform", "preflight", "upstream", "workspace", "job", "pipeline", "rollback", "new", "single"),
     *("demo", "cli", "__main__"),
 )
 ORDER = (*FLOOR, *LINE)

@@ -80,6 +80,20 @@ def test_a_private_target_is_seen_with_the_token_alone(workflow: Workflow, publi
     assert len(publication.commits()) == 2
 
 
+def test_a_private_target_with_words_of_people_is_published_again(
+    workflow: Workflow, publication: Publication, tmp_path: Path
+) -> None:
+    publication.api.update_repo_settings(TARGET, visibility="private")
+    for bound in (5, 4):
+        passes = [{"concat_tree": {"max_inputs": bound}}, "split_tree", "sum_to_add"]
+        free = {"free_text": ["notes"]}
+        data = recipe_data(publication.models, card=free, passes=passes, target={"tag": "v-{key}"})
+        (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(data))
+        done = workflow.run()
+        assert done.json["status"] == "published", done.err
+    assert len(publication.api.list_repo_refs(TARGET).tags) == 2
+
+
 def test_what_only_a_token_may_read_is_read_with_it(workflow: Workflow, publication: Publication) -> None:
     publication.api.update_repo_settings(SOURCE, visibility="private")
     assert workflow.run().error["kind"] == "repo_not_found"

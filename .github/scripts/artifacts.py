@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import struct
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -18,6 +19,11 @@ ARCHIVE_LIMIT = 32 * 2**20  # bytes; the pictures are most of it
 _ENTRIES = 200
 _LIMITS = {PREVIEW: 2**20, ABOUT: 4096}  # bytes
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others may ask for any amount of memory
+# Whatever zipfile raises on bytes that somebody made up.
+_UNREADABLE = (
+    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError),
+    *(NotImplementedError, RuntimeError, ValueError),
+)
 _RECIPE = re.compile(r"configs/[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.yaml")
 
 
@@ -43,7 +49,7 @@ def read(archive: bytes) -> Preview:
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as packed:
             about, text = (_member(packed, name) for name in (ABOUT, PREVIEW))
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
+    except _UNREADABLE as error:
         raise ArtifactError("it is no readable archive") from error
     try:
         document = json.loads(about)

@@ -75,7 +75,7 @@ def compose(found: list[Preview], refused: list[str], url: str) -> str:
     for index in sorted(range(len(found)), key=lambda index: len(found[index].text)):
         start, end = _frame(found[index], opened=len(found) == 1)
         limit = room // (len(found) - len(sections)) - len(start) - len(end)
-        text = texts.harmless(texts.without_pictures(found[index].text, place))
+        text = texts.harmless(texts.without_pictures(found[index].text[: 2 * texts.COMMENT_LIMIT], place))
         sections[index] = start + texts.cut(text, limit, f"… and more, {place}") + end
         room -= len(sections[index])
     return head + "".join(section for _, section in sorted(sections.items()))

@@ -17,13 +17,15 @@ _ACTED_ON = (
     re.compile(r"@(?=\w)"),  # a mention
     re.compile(r"#(?=\d)"),  # an issue of this repository, or of owner/name
     re.compile(r"\bGH-(?=\d)", re.IGNORECASE),
-    re.compile(r"github\.com/\S+/(?:issues|pulls?|discussions|commits?)/(?=\w)", re.IGNORECASE),
+    re.compile(r"github\.com/\S{1,200}/(?:issues|pulls?|discussions|commits?)/(?=\w)", re.IGNORECASE),
     re.compile(r"&(?=#?\w)"),  # an entity could spell any of these
     re.compile(r"<(?=[a-z/!?])", re.IGNORECASE),  # HTML, and comments that hide what follows
     re.compile(r"^[ \t]*/(?=\w)", re.MULTILINE),  # a command to a bot
 )
 # The preview's own pictures, as Markdown or HTML; any other is only made harmless.
-_PICTURE = re.compile(r"!\[(?P<text>[^\]\n]*)\]\(pictures/[^)\n]*\)|<img src=\"pictures/[^>\n]*>")
+_PICTURE = re.compile(
+    r"!\[(?P<text>[^\]\n]{0,300})\]\(pictures/[^)\n]{0,300}\)|<img src=\"pictures/[^>\n]{0,900}>"
+)
 _ALT = re.compile(r"alt=\"([^\"]*)\"")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hubpublish.errors import HubpublishError
+from hubpublish.words import printable
 
 _PROSE_WIDTH = 76
 
@@ -24,8 +25,8 @@ def emit_json(document: Mapping[str, Any]) -> None:
 
 
 def emit(line: str = "", style: str = "") -> None:
-    """Print a line of a result, as it is: names may look like markup, and are never broken up."""
-    _console().print(Text(line, style=style), soft_wrap=True)
+    """Print lines of a result: names may look like markup, and are never broken up."""
+    _console().print(Text(_safe(line), style=style), soft_wrap=True)
 
 
 def prose(text: str) -> list[str]:
@@ -56,18 +57,22 @@ def emit_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def note(line: str) -> None:
-    """Print a line of progress."""
-    _stderr().print(Text(line, style="dim"), soft_wrap=True)
+    """Print lines of progress."""
+    _stderr().print(Text(_safe(line), style="dim"), soft_wrap=True)
 
 
 def emit_error(error: HubpublishError, *, as_json: bool) -> int:
     """Print an error: what and where, then what to do. Returns the exit code."""
     if as_json:
         emit_json({"error": error.to_dict()})
-    _stderr().print(Text.assemble(("error: ", "bold red"), str(error)), soft_wrap=True)
+    _stderr().print(Text.assemble(("error: ", "bold red"), _safe(str(error))), soft_wrap=True)
     if error.hint:
-        _stderr().print(Text(f"       {error.hint}"), soft_wrap=True)
+        _stderr().print(Text(f"       {_safe(error.hint)}"), soft_wrap=True)
     return error.exit_code
+
+
+def _safe(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))
 
 
 # Made anew each time: whoever calls a command from a program may have replaced the streams.

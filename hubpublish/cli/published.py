@@ -12,6 +12,7 @@ import typer
 from hubpublish.cli.options import Endpoint, Json, cache_folder, examples
 from hubpublish.cli.output import emit, emit_json, emit_table, note
 from hubpublish.cli.recipes import RecipeFile
+from hubpublish.words import printable
 
 app = typer.Typer()
 
@@ -106,7 +107,8 @@ def _show_rolled_back(result: Any) -> None:
     state = f"what commit {result.to[:12]} published (source {result.source_commit[:12]})"
     words = {
         "rolled_back": f"Rolled back: {result.url}\nIt holds {state}:",
-        "nothing_to_do": f"Nothing to do: {result.target} already holds {state}.",
+        "nothing_to_do": f"Nothing to do: {result.target} already holds {state}.\n"
+        "To go further back, name an older publication with --to.",
         "dry_run": f"Dry run: nothing was changed. {result.target} would again hold {state}:",
     }
     emit(words[result.status])
@@ -115,8 +117,6 @@ def _show_rolled_back(result: Any) -> None:
 
 
 def _show_reproduced(result: Any) -> None:
-    from hubpublish.reproduce.result import printable
-
     where = f"{result.repo} at {result.commit[:12]}, from {result.source} at {result.source_commit[:12]}"
     emit(printable(where))
     rows = [[each.status.replace("_", " "), each.path, each.why or ""] for each in result.files]

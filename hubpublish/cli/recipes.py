@@ -64,8 +64,9 @@ def run(
     """
     from hubpublish import pipeline
     from hubpublish import recipe as recipes
+    from hubpublish.job import RunOptions
 
-    options = pipeline.RunOptions(
+    options = RunOptions(
         out=out or Path("out") / recipe.stem,
         cache=cache_folder(),
         dry_run=dry_run,

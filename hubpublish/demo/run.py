@@ -14,6 +14,7 @@ from hubpublish.demo.card import demo_card
 from hubpublish.demo.config import SMALL
 from hubpublish.demo.repo import write_repo
 from hubpublish.errors import UsageError
+from hubpublish.job import RunOptions
 from hubpublish.localhub import LocalHub
 from hubpublish.model import sha256_of
 from hubpublish.recipe import Recipe
@@ -52,9 +53,7 @@ def run_demo(out: Path, recipe_path: Path, say: Say) -> list[str]:
         api.create_repo(SOURCE)
         api.upload_folder(repo_id=SOURCE, folder_path=out / "source", commit_message="Demo model")
         recipe = _pointed_here(recipe, out / "source", say)
-        options = pipeline.RunOptions(
-            out=out / "run", cache=out / "cache", endpoint=local.endpoint, token=TOKEN
-        )
+        options = RunOptions(out=out / "run", cache=out / "cache", endpoint=local.endpoint, token=TOKEN)
         result = pipeline.run(recipe, recipe_path.parent, options, {}, say)
         published = _download(api, out / "published" / TARGET)
     return _what_to_look_at(published, result, out)

@@ -24,11 +24,13 @@ class Access:
 
     Attributes:
         read: For all that comes before publishing.
+        target: To look at the target with; as ``read``, unless only ``write`` sees it.
         write: For publishing; the same client, unless keyless.
         keyless: Whether ``write`` exchanges the job's identity at its first request.
     """
 
     read: HfApi
+    target: HfApi
     write: HfApi
     keyless: bool
 
@@ -43,8 +45,9 @@ def access(endpoint: str | None, token: str | bool | None) -> Access:
     """
     write = connect(endpoint, token)
     if token is not None or not os.environ.get(RESOURCE):
-        return Access(write, write, keyless=False)
-    return Access(connect(endpoint, os.environ.get("HF_TOKEN") or False), write, keyless=True)
+        return Access(write, write, write, keyless=False)
+    read = connect(endpoint, os.environ.get("HF_TOKEN") or False)
+    return Access(read, read, write, keyless=True)
 
 
 def require_exchange_for(api: HfApi, repo: str) -> None:

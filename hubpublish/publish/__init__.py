@@ -1,7 +1,8 @@
 """Publishing: read the target's head, plan against it, commit once, read back what is there."""
 
 from hubpublish.publish.access import ensure_target, require_write_token
-from hubpublish.publish.commit import Message, Published, commit_plan, publish
+from hubpublish.publish.commit import Message, Published, commit_plan, is_withdrawn, publish
+from hubpublish.publish.history import first_commit
 from hubpublish.publish.manifest import Manifest, make_manifest
 from hubpublish.publish.old_state import OldState, find_old_state, require_publication
 from hubpublish.publish.plan import (
@@ -9,6 +10,7 @@ from hubpublish.publish.plan import (
     Plan,
     PlanEntry,
     make_plan,
+    obstacles,
     refuse_conflicts,
     refuse_edited,
     refuse_lost_words,
@@ -18,7 +20,14 @@ from hubpublish.publish.read_back import check_published
 from hubpublish.publish.rollback import RolledBack, plan_rollback, roll_back
 from hubpublish.publish.staged import StagedFile, stage, stage_content
 from hubpublish.publish.tag import check_tag, ensure_tag, find_tag, tag_name
-from hubpublish.publish.target import TargetState, already_published, read_file, read_target, withdrawn
+from hubpublish.publish.target import (
+    TargetState,
+    already_published,
+    is_signed,
+    read_file,
+    read_target,
+    withdrawn,
+)
 
 __all__ = [
     "Conflict",
@@ -41,8 +50,12 @@ __all__ = [
     "find_old_state",
     "find_pull_request",
     "find_tag",
+    "first_commit",
+    "is_signed",
+    "is_withdrawn",
     "make_manifest",
     "make_plan",
+    "obstacles",
     "plan_rollback",
     "publish",
     "read_file",

@@ -12,6 +12,7 @@ from hubpublish.hub import may_have_landed, status_of, translate, validate_card
 from hubpublish.layout import CARD, MANIFEST
 from hubpublish.publish.access import explained
 from hubpublish.publish.free_text import merged_with_request
+from hubpublish.publish.history import first_commit
 from hubpublish.publish.manifest import Manifest, parse_manifest
 from hubpublish.publish.plan import (
     Conflict,
@@ -22,7 +23,7 @@ from hubpublish.publish.plan import (
     refuse_conflicts,
 )
 from hubpublish.publish.pull_request import PullRequest, describe, find_pull_request, update_text
-from hubpublish.publish.read_back import check_published
+from hubpublish.publish.read_back import check_published, look_after_lost_answer
 from hubpublish.publish.staged import StagedFile, changed_on_disk
 from hubpublish.publish.tag import check_tag, ensure_tag
 from hubpublish.publish.target import TargetState, already_published, read_card, read_target, withdrawn
@@ -94,6 +95,7 @@ def publish(
         published = _as_pull_request(api, plan, message) if as_pr else _directly(api, plan, message)
         if published is not None:
             if tag is not None and not as_pr:
+                _refuse_rolled_back_meanwhile(api, published, ours)
                 ensure_tag(api, repo, tag, published.commit, same_result=same_result)
             return published
     raise HubError(
@@ -152,6 +154,11 @@ def _manifest_of(staged: Sequence[StagedFile]) -> Manifest:
     return known
 
 
+def is_withdrawn(state: TargetState, staged: Sequence[StagedFile]) -> bool:
+    """Whether these very files, or what makes them, were rolled back on the target."""
+    return withdrawn(state, *_manifest_of(staged).keys)
+
+
 def _refuse_withdrawn(state: TargetState, ours: Manifest) -> None:
     """Somebody may roll back what another run is about to publish."""
     if withdrawn(state, *ours.keys):
@@ -161,6 +168,14 @@ def _refuse_withdrawn(state: TargetState, ours: Manifest) -> None:
             hint="change the recipe, or publish it again with --force",
             kind="withdrawn",
         )
+
+
+def _refuse_rolled_back_meanwhile(api: HfApi, published: Published, ours: Manifest) -> None:
+    try:
+        _refuse_withdrawn(read_target(api, published.repo), ours)
+    except HubError as error:
+        error.details["published"] = published.commit
+        raise
 
 
 def _directly(api: HfApi, plan: Plan, message: Message) -> Published | None:
@@ -255,9 +270,9 @@ def _send(api: HfApi, plan: Plan, message: Message, revision: str) -> str | None
         if status_of(error) in _MOVED:
             return None
         if may_have_landed(error):
-            after = read_target(api, plan.state.repo, revision=revision)
+            after = look_after_lost_answer(api, plan.state.repo, revision)
             if not plan_exactly(api, after, plan.staged):
-                return after.head
+                return first_commit(api, after)
             if after.head != plan.state.head:
                 return None
         raise _failed(api, error, plan.state.repo) from None

@@ -85,6 +85,18 @@ def state_of(api: HfApi, repo: str, stretch: Stretch) -> PublishedState | None:
     return None
 
 
+def first_commit(api: HfApi, state: TargetState) -> str:
+    """The commit that published what a target holds; its head may hold more of other people's.
+
+    Raises:
+        HubError: No access, no network.
+    """
+    head = str(state.head)
+    newest = next(stretches(api, state.repo, head), None)
+    found = state_of(api, state.repo, newest) if newest is not None else None
+    return head if found is None else found.commit.id
+
+
 def published_states(api: HfApi, repo: str, head: str) -> Iterator[PublishedState]:
     """Every published state that leads to a commit, newest first.
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 import hubpublish
 from hubpublish.errors import HubError
-from hubpublish.layout import CARD, MANIFEST
+from hubpublish.layout import CARD, MANIFEST, OWN_FILES, SIGNATURE
 from hubpublish.publish.staged import StagedFile
 from hubpublish.regions import BrokenRegionsError, holds_words, outside_of, texts_of
 
@@ -56,8 +56,9 @@ class Manifest(BaseModel):
     """The published manifest. Unknown fields are those of a later version, and are left alone.
 
     ``git_oids`` repeats the files by git blob id: the Hub lists those for files outside of LFS, so
-    that an edit shows without downloading anything. ``withdrawn`` holds both keys of publications
-    that were rolled back: no run publishes them again by itself. ``free_text`` is there if people may write
+    that an edit shows without downloading anything. ``withdrawn`` holds the keys of publications
+    that were rolled back: no run publishes them again by itself. ``restored`` is the commit whose state
+    a rollback brought back; what is published afterwards has none. ``free_text`` is there if people may write
     in the card.
     """
 
@@ -70,12 +71,23 @@ class Manifest(BaseModel):
     files: dict[str, _Sha256]
     git_oids: dict[str, _GitOid] = Field(default_factory=dict)
     withdrawn: tuple[str, ...] = ()
+    restored: str | None = None
     free_text: FreeText | None = None
 
     @property
+    def content(self) -> str:
+        """A digest of the models and the copied files: of all that is published but the texts about it."""
+        texts = {*OWN_FILES, SIGNATURE}
+        listed = sorted((path, sha256) for path, sha256 in self.files.items() if path not in texts)
+        return hashlib.sha256(json.dumps(listed).encode()).hexdigest()
+
+    @property
     def keys(self) -> tuple[str, ...]:
-        """By what a publication is told from others; see `hubpublish.report`."""
-        return (self.key,) if self.content_key is None else (self.key, self.content_key)
+        """By what a publication is known when it was rolled back: how it was made, and what it holds.
+
+        The same models come from other versions and from later commits of the source too.
+        """
+        return tuple(key for key in (self.key, self.content_key, self.content) if key is not None)
 
 
 def make_manifest(
@@ -115,9 +127,9 @@ def manifest_with_card(content: bytes, card: StagedFile, free_text: FreeText | N
     return _dumped(document).encode()
 
 
-def manifest_with_withdrawn(content: bytes, keys: Iterable[str]) -> bytes:
-    """A manifest that names these keys as withdrawn; all else in it stays."""
-    return _dumped({**json.loads(content), "withdrawn": list(keys)}).encode()
+def manifest_with(content: bytes, **fields: object) -> bytes:
+    """A manifest with other values of these fields; all else in it stays, also what we do not know."""
+    return _dumped({**json.loads(content), **fields}).encode()
 
 
 def _dumped(document: object) -> str:
@@ -145,3 +157,16 @@ def parse_manifest(content: bytes) -> Manifest | None:
     # Whatever it claims: what is listed may be deleted one day.
     files = {path: sha256 for path, sha256 in manifest.files.items() if path != ATTRIBUTES}
     return manifest.model_copy(update={"files": files})
+
+
+def same_but_for_words(published: bytes, made: bytes) -> bool:
+    """Whether a manifest is what this version writes, but for what follows from words and signatures."""
+    documents = [json.loads(published), json.loads(made)]
+    if _dumped(documents[0]).encode() != published:
+        return False
+    for document in documents:
+        for hashes in (document.get("files", {}), document.get("git_oids", {})):
+            for path in (CARD, SIGNATURE):
+                hashes.pop(path, None)
+        (document.get("free_text") or {}).pop("texts", None)
+    return bool(documents[0] == documents[1])

@@ -33,9 +33,14 @@ class OldState:
     passed: tuple[str, ...]
 
     def is_in(self, state: TargetState) -> bool:
-        """Whether the target holds this very publication, unedited, whatever words its card has."""
+        """Whether the target holds this very publication, and what was given up for it is withdrawn.
+
+        Unedited, that is, whatever words its card has.
+        """
         found = state.manifest
-        return found is not None and _made(found) == _made(self.manifest) and not state.edited()
+        if found is None or _made(found) != _made(self.manifest) or state.edited():
+            return False
+        return set(self.passed) <= {*found.withdrawn, *self.manifest.keys}
 
 
 def require_publication(state: TargetState) -> Manifest:
@@ -67,8 +72,9 @@ def find_old_state(api: HfApi, state: TargetState, revision: str | None) -> OldS
     Args:
         api: The Hub.
         state: What the target holds.
-        revision: A commit, tag or branch that is such a state. None: the newest before what is there
-            now that is another publication and was not withdrawn.
+        revision: A commit, tag or branch that is such a state. None: where a rollback brought back what
+            is there now, that; otherwise the newest before it with other models or copied files that
+            was not withdrawn, or if there is none, the newest that differs in anything.
 
     Raises:
         HubError: As `require_publication`; ``nothing_to_roll_back``, ``not_a_published_state``; no
@@ -76,9 +82,9 @@ def find_old_state(api: HfApi, state: TargetState, revision: str | None) -> OldS
     """
     current = require_publication(state)
     head = _head_of(api, state)
-    if revision is None:
+    if revision is None and current.restored is None:
         return _previous(api, state.repo, head, current)
-    return _named(api, state.repo, head, revision)
+    return _named(api, state.repo, head, revision or str(current.restored), current)
 
 
 def _made(manifest: Manifest) -> tuple[str, dict[str, str]]:
@@ -87,42 +93,49 @@ def _made(manifest: Manifest) -> tuple[str, dict[str, str]]:
 
 
 def _previous(api: HfApi, repo: str, head: str, current: Manifest) -> OldState:
-    passed: list[str] = []
-    for stretch in stretches(api, repo, head):
-        key = stretch.manifest.key
-        if key != current.key and key not in current.withdrawn:
-            found = state_of(api, repo, stretch)
-            if found is not None:
-                return OldState(found.commit.id, found.target, found.manifest, tuple(passed))
-        passed.append(key)
+    every = list(stretches(api, repo, head))
+    # Behind the oldest: somebody may have brought it back by hand, over what was published in between.
+    begins = max((at for at, each in enumerate(every) if each.manifest.key == current.key), default=-1)
+    candidates = [
+        (at, each)
+        for at, each in enumerate(every)
+        if at > begins and set(each.manifest.keys).isdisjoint((current.key, *current.withdrawn))
+    ]
+    for at, stretch in sorted(candidates, key=lambda one: one[1].manifest.content == current.content):
+        found = state_of(api, repo, stretch)
+        if found is not None:
+            passed = tuple(key for each in every[:at] for key in each.manifest.keys)
+            return OldState(found.commit.id, found.target, found.manifest, passed)
     what = f"{repo} has no earlier publication to go back to among its newest {LIMIT} commits"
-    raise _no_such_state(api, repo, head, what, "nothing_to_roll_back")
+    raise _no_such_state(api, repo, head, what, current, "nothing_to_roll_back")
 
 
-def _named(api: HfApi, repo: str, head: str, revision: str) -> OldState:
+def _named(api: HfApi, repo: str, head: str, revision: str, current: Manifest) -> OldState:
     commit = find_commit(api, repo, head, revision)
     if commit is None:
         what = f"{repo} has no tag or branch {revision}, nor such a commit among its newest {LIMIT}"
-        raise _no_such_state(api, repo, head, what)
+        raise _no_such_state(api, repo, head, what, current)
     old = read_target(api, repo, revision=commit)
     if old.manifest is None:
-        raise _no_such_state(api, repo, head, f"nothing was published at {revision} of {repo}")
+        raise _no_such_state(api, repo, head, f"nothing was published at {revision} of {repo}", current)
     if edited := old.edited():
         named = ", ".join(f"{path} ({why})" for path, why in edited.items())
-        raise _no_such_state(api, repo, head, f"{revision} of {repo} is not as it was published: {named}")
+        what = f"{revision} of {repo} is not as it was published: {named}"
+        raise _no_such_state(api, repo, head, what, current)
     passed: list[str] = []
     for stretch in stretches(api, repo, head):
         if any(each.id == commit for each in stretch.commits):
             return OldState(commit, old, old.manifest, tuple(passed))
         passed.extend(stretch.manifest.keys)
     # A tag or branch aside, such as of a history that was squashed since: what is there now is given up.
-    return OldState(commit, old, old.manifest, tuple(passed[:1]))
+    return OldState(commit, old, old.manifest, current.keys)
 
 
 def _no_such_state(
-    api: HfApi, repo: str, head: str, what: str, kind: str = "not_a_published_state"
+    api: HfApi, repo: str, head: str, what: str, current: Manifest, kind: str = "not_a_published_state"
 ) -> HubError:
-    found = list(islice(published_states(api, repo, head), SHOWN))
+    others = (each for each in published_states(api, repo, head) if each.manifest.key != current.key)
+    found = list(islice(others, SHOWN))
     named = "; ".join(
         f"{each.commit.id[:12]} ({each.commit.date:%Y-%m-%d}, source {each.manifest.source_commit[:12]})"
         for each in found
@@ -138,8 +151,10 @@ def _no_such_state(
     ]
     return HubError(
         what,
-        where=repo,
-        hint=f"published are, newest first: {named}; name one with --to" if found else "run the recipe again",
+        where=f"{api.endpoint}/{repo}/commits/main",
+        hint=f"published were, newest first: {named}; name one with --to"
+        if found
+        else "nothing else was published there; change the recipe and run it",
         kind=kind,
         details={"states": states},
     )

@@ -12,7 +12,7 @@ from hubpublish.errors import HubError
 from hubpublish.hub import ListedFile
 from hubpublish.layout import CARD, MANIFEST, RECIPE, REPORT, SIGNATURE
 from hubpublish.publish import free_text
-from hubpublish.publish.manifest import Manifest, manifest_with_withdrawn, parse_manifest
+from hubpublish.publish.manifest import Manifest, manifest_with, parse_manifest
 from hubpublish.publish.staged import StagedFile, stage_content
 from hubpublish.publish.target import TargetState, read_card, with_hashes
 
@@ -172,10 +172,17 @@ def refuse_edited(state: TargetState) -> None:
     Raises:
         HubError: ``target_edited``, with the paths.
     """
-    conflicts = [Conflict(path, why) for path, why in state.edited().items()]
-    if CARD in state.files and state.files.keys().isdisjoint((REPORT, RECIPE, MANIFEST)):
-        conflicts.append(Conflict(CARD, _FOREIGN))
-    _refuse(state, conflicts)
+    _refuse(state, [Conflict(path, why) for path, why in obstacles(state).items()])
+
+
+def obstacles(state: TargetState) -> dict[str, str]:
+    """What somebody did to the target so that a run would refuse to replace it: by path, in words."""
+    if state.manifest is not None:
+        return state.edited()
+    if MANIFEST in state.files:
+        return {MANIFEST: _FOREIGN}
+    card_alone = CARD in state.files and state.files.keys().isdisjoint((REPORT, RECIPE))
+    return {CARD: _FOREIGN} if card_alone else {}
 
 
 def refuse_lost_words(api: HfApi, state: TargetState, names: Collection[str]) -> None:
@@ -204,7 +211,10 @@ def _still_withdrawn(state: TargetState, files: tuple[StagedFile, ...]) -> tuple
     keys = dict.fromkeys(key for key in every if key not in known.keys)
     if tuple(keys) == known.withdrawn:
         return files
-    manifest = stage_content(MANIFEST, manifest_with_withdrawn(ours.read(), keys))
+    fields: dict[str, object] = {"withdrawn": list(keys)}
+    if known.restored is None and known.key == state.manifest.key and state.manifest.restored:
+        fields["restored"] = state.manifest.restored  # the same again
+    manifest = stage_content(MANIFEST, manifest_with(ours.read(), **fields))
     return tuple(manifest if file is ours else file for file in files)
 
 

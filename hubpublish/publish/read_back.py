@@ -8,6 +8,7 @@ from huggingface_hub.hf_api import RepoFile
 from hubpublish.errors import HubError
 from hubpublish.hub import retried, translated
 from hubpublish.publish.plan import Plan
+from hubpublish.publish.target import TargetState, read_target
 
 
 def check_published(api: HfApi, plan: Plan, commit: str) -> None:
@@ -38,7 +39,26 @@ def check_published(api: HfApi, plan: Plan, commit: str) -> None:
         raise HubError(
             f"what {repo} holds at commit {commit[:12]} is not what was published: {', '.join(wrong)}",
             where=f"{api.endpoint}/{repo}/commit/{commit}",
-            hint="do not use this commit; run again, and report it to the Hub if it stays so",
+            hint="do not use this commit: go back with `hubpublish rollback`, or publish again with --as-pr; "
+            "and report it to the Hub",
             kind="published_differs",
             details={"files": wrong, "commit": commit},
         )
+
+
+def look_after_lost_answer(api: HfApi, repo: str, revision: str) -> TargetState:
+    """What a branch holds after a commit whose answer was lost.
+
+    Raises:
+        HubError: That cannot be seen either; it says what may have happened.
+    """
+    try:
+        return read_target(api, repo, revision=revision)
+    except HubError as error:
+        raise HubError(
+            f"{error.what}; before, the answer to a commit was lost, and it may stand",
+            where=error.where,
+            hint=f"{error.hint}; then run again: it looks first, and does nothing twice",
+            kind=error.kind,
+            details={**error.details, "may_have_landed": True},
+        ) from None

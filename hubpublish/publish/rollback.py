@@ -6,7 +6,6 @@ commit, and are read, checked against their hashes and sent again.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +19,11 @@ from hubpublish.hub.causes import latest_url
 from hubpublish.layout import CARD, MANIFEST
 from hubpublish.publish.access import explained
 from hubpublish.publish.commit import ROUNDS, Message
-from hubpublish.publish.manifest import FreeText, manifest_with_card
+from hubpublish.publish.history import first_commit
+from hubpublish.publish.manifest import FreeText, manifest_with, manifest_with_card
 from hubpublish.publish.old_state import OldState, require_publication
 from hubpublish.publish.plan import Plan, make_plan, plan_exactly
-from hubpublish.publish.read_back import check_published
+from hubpublish.publish.read_back import check_published, look_after_lost_answer
 from hubpublish.publish.staged import StagedFile, stage_content
 from hubpublish.publish.target import TargetState, read_file, read_target
 
@@ -125,12 +125,12 @@ def _as_it_was(old: OldState, path: str) -> StagedFile:
 
 
 def _manifest_text(api: HfApi, state: TargetState, old: OldState) -> bytes:
-    """The manifest of then, but for what is withdrawn; fields that this version does not know stay."""
-    document = json.loads(read_file(api, old.target, MANIFEST) or b"")
+    """The manifest of then, but for what is withdrawn now."""
     before = state.manifest.withdrawn if state.manifest else ()
     keys = dict.fromkeys((*old.manifest.withdrawn, *before, *reversed(old.passed)))
-    document["withdrawn"] = [key for key in keys if key not in old.manifest.keys]
-    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
+    withdrawn = [key for key in keys if key not in old.manifest.keys]
+    content = read_file(api, old.target, MANIFEST) or b""
+    return manifest_with(content, withdrawn=withdrawn, restored=old.commit)
 
 
 def _send(api: HfApi, plan: Plan, old: OldState) -> str | None:
@@ -143,9 +143,9 @@ def _send(api: HfApi, plan: Plan, old: OldState) -> str | None:
             return None
         found = translate(error, HubError, f"roll back {repo}")  # before other requests: it names the last
         if may_have_landed(error):
-            after = read_target(api, repo)
+            after = look_after_lost_answer(api, repo, _BRANCH)
             if not plan_exactly(api, after, plan.staged):
-                return after.head
+                return first_commit(api, after)
             if after.head != plan.state.head:
                 return None
         if found is None:

@@ -116,7 +116,7 @@ def _stands(api: HfApi, repo: str, name: str, commit: str | None, same_result: S
     raise HubError(
         f"the tag '{name}' of {repo} is at commit {found[:12]}, and is not moved to {wanted}",
         where=f"{api.endpoint}/{repo}/tree/{name}",
-        hint="give target.tag a name for each result, such as v-{source} or v-{key}, or delete that tag",
+        hint="give target.tag a name for each result, such as v-{key}, or delete that tag",
         kind="tag_taken",
         details={"tag": name, "tagged": found, "commit": commit},
     )

@@ -14,7 +14,7 @@ from huggingface_hub.utils import get_session, hf_raise_for_status
 
 from hubpublish.errors import HubError
 from hubpublish.hub import ListedFile, git_oid_of, listed_files, request_headers, retried, translated
-from hubpublish.layout import CARD, MANIFEST, REPORT
+from hubpublish.layout import CARD, MANIFEST, REPORT, SIGNATURE
 from hubpublish.publish import free_text
 from hubpublish.publish.manifest import Manifest, parse_manifest
 
@@ -65,8 +65,21 @@ class TargetState:
 
 
 def already_published(state: TargetState, key: str) -> bool:
-    """Whether the target is the publication with this key, and nobody has touched its files."""
-    return state.manifest is not None and state.manifest.key == key and not state.edited()
+    """Whether the target is the publication with this key, and nobody has touched its files.
+
+    One that was rolled back is none, though a merge may have brought its files back.
+    """
+    return (
+        state.manifest is not None
+        and state.manifest.key == key
+        and not withdrawn(state, key)
+        and not state.edited()
+    )
+
+
+def is_signed(state: TargetState) -> bool:
+    """Whether what was published came with a signature."""
+    return state.is_ours(SIGNATURE)
 
 
 def withdrawn(state: TargetState, *keys: str) -> bool:

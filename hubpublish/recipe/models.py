@@ -106,7 +106,7 @@ class DeviceSpec(RecipeModel):
 
     profile: Annotated[str, AfterValidator(_profile)] = Field(
         default="webgpu-min",
-        description="The device profile that every node must fit.",
+        description="The device profile that every node must fit, if a pass can narrow it at all.",
         json_schema_extra=_list_profiles,
     )
 

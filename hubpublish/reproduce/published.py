@@ -19,7 +19,7 @@ from hubpublish.publish import Manifest, TargetState
 from hubpublish.recipe import Recipe
 from hubpublish.recipe.writer import to_yaml
 from hubpublish.report import Report
-from hubpublish.reproduce.result import printable
+from hubpublish.words import printable
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -14,13 +13,14 @@ from hubpublish.devices import PROFILES
 from hubpublish.errors import DeviceFitError, SourceError, UnsupportedModelError
 from hubpublish.layout import MANIFEST, SIGNATURE
 from hubpublish.publish import Manifest, StagedFile
+from hubpublish.publish.manifest import manifest_with
 from hubpublish.recipe import Recipe
 from hubpublish.recipe.writer import plain
 from hubpublish.report import FileRecord, PassReport, Report, SourceReport, VariantReport, needs_of
 from hubpublish.reproduce.published import NotRebuiltError, Publication
 from hubpublish.rewrite import rewrite
 from hubpublish.source import FetchedSource, FetchedVariant
-from hubpublish.staging import stage_files, stage_manifest, write_text
+from hubpublish.staging import stage_files, stage_manifest
 
 Say = Callable[[str], None]
 
@@ -119,9 +119,13 @@ def _manifest(then: Manifest, files: Sequence[StagedFile], report: Report, folde
         if path in then.files
     ]
     stage_manifest([*files, *signature], report, folder)
-    document = json.loads((folder / MANIFEST).read_bytes())
-    # Neither follows from the source: which version wrote it, and what people withdrew since.
-    document["hubpublish"] = report.versions.get("hubpublish")
-    document["withdrawn"] = list(then.withdrawn)
-    write_text(folder / MANIFEST, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    # None follows from the source: which version wrote it, and what people withdrew and restored since.
+    told: dict[str, object] = {
+        "hubpublish": report.versions.get("hubpublish"),
+        "withdrawn": list(then.withdrawn),
+    }
+    if then.restored:
+        told["restored"] = then.restored
+    path = folder / MANIFEST
+    path.write_bytes(manifest_with(path.read_bytes(), **told))
     return publish.stage(MANIFEST, folder / MANIFEST)

@@ -7,15 +7,11 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from hubpublish.errors import VerificationError
+from hubpublish.words import printable
 
 Status = Literal["same", "differs", "edited", "missing", "not_rebuilt", "signature"]
 RIGHT: tuple[Status, ...] = ("same", "signature")
 NAMED = 3  # so many files an error message names; the details have all
-
-
-def printable(text: str) -> str:
-    """The text for a terminal, on one line; paths and versions are anybody's, and could hold its commands."""
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 class _Frozen(BaseModel):

@@ -17,8 +17,9 @@ from huggingface_hub import HfApi
 from hubpublish import publish
 from hubpublish import report as reports
 from hubpublish.errors import UsageError
-from hubpublish.layout import MANIFEST, SIGNATURE
-from hubpublish.publish import Manifest, PlanEntry, StagedFile
+from hubpublish.layout import CARD, MANIFEST, SIGNATURE
+from hubpublish.publish import Manifest, Plan, PlanEntry, StagedFile
+from hubpublish.publish.manifest import same_but_for_words
 from hubpublish.recipe.types import target_repo_id
 from hubpublish.report import Report
 from hubpublish.reproduce.published import NotRebuiltError, Publication, read_publication, recipe_of
@@ -28,6 +29,7 @@ from hubpublish.verify.scratch import scratch
 
 Say = Callable[[str], None]
 _SIGNATURE = "a signature, not rebuilt"
+_WORDS = "but for what people wrote, which is taken over"
 
 
 def parse_target(text: str) -> tuple[str, str]:
@@ -91,10 +93,25 @@ def _compared(api: HfApi, then: Publication, staged: Sequence[StagedFile]) -> It
     differs = _why_it_differs(then.report)
     plan = publish.make_plan(api, then.state, staged)
     found = [_result(entry, edited.get(entry.path), then.manifest, differs) for entry in plan.entries]
+    found = [_exactly(api, then, plan, each, differs) for each in found]
     # Gone from the repo, and not made here either: no plan has them.
     lost = then.manifest.files.keys() - {file.path for file in found}
     found += [FileResult(path=path, status="missing", why=edited.get(path)) for path in lost]
     yield from sorted(found, key=lambda file: file.path)
+
+
+def _exactly(api: HfApi, then: Publication, plan: Plan, found: FileResult, differs: str) -> FileResult:
+    """A file that a plan takes for the same, looked at byte by byte; people's words are no difference."""
+    listed, made = then.state.files.get(found.path), plan.file(found.path)
+    if found.status != "same" or listed is None or made is None:
+        return found
+    if (listed.git_oid or listed.sha256) == (made.git_oid if listed.git_oid else made.sha256):
+        free_text = found.path == CARD and then.manifest.free_text is not None
+        return found.model_copy(update={"why": _WORDS}) if free_text else found
+    published = publish.read_file(api, then.state, found.path) or b""
+    if found.path == MANIFEST and same_but_for_words(published, made.read()):
+        return found.model_copy(update={"why": _WORDS})
+    return found.model_copy(update={"status": "differs", "why": differs})
 
 
 def _result(entry: PlanEntry, edited: str | None, manifest: Manifest, differs: str) -> FileResult:

@@ -4,9 +4,9 @@ from hubpublish.source.external import external_locations
 from hubpublish.source.fetch import (
     FetchedSource,
     FetchedVariant,
-    content_key,
     fetch,
     fetch_variant,
+    folder_key,
     is_always_copied,
     resolve,
 )
@@ -17,10 +17,10 @@ __all__ = [
     "FetchedVariant",
     "SourceFile",
     "Upstream",
-    "content_key",
     "external_locations",
     "fetch",
     "fetch_variant",
+    "folder_key",
     "is_always_copied",
     "look_up",
     "resolve",

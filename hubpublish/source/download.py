@@ -119,7 +119,7 @@ def _not_pinned(upstream: Upstream, path: str, pin: str, actual: str) -> SourceE
         f"{path} of {upstream.repo} is not the file that the recipe pins: "
         f"its SHA-256 is {actual}, pinned is {pin}",
         where=f"{upstream.repo}@{upstream.commit[:12]}",
-        hint="if upstream changed on purpose, look at the change and put the new hash into the recipe",
+        hint="if upstream changed on purpose, `hubpublish bump RECIPE --dry-run` says how; `bump` pins it",
         kind="hash_mismatch",
         details={"path": path, "expected": pin, "actual": actual, "commit": upstream.commit},
     )

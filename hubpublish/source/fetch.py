@@ -79,14 +79,14 @@ def fetch(api: HfApi, recipe: Recipe, upstream: Upstream, cache_dir: Path) -> Fe
 def fetch_variant(api: HfApi, upstream: Upstream, variant: Variant, home: Path) -> FetchedVariant:
     """Fetch a variant's files; ``home`` is the source's own folder in the cache. See `fetch`."""
     # By content, not by commit: a new upstream commit that leaves the weights alone costs nothing.
-    folder = home / content_key(variant)
+    folder = home / folder_key(variant)
     model = fetch_file(api, upstream, variant.path, folder, pin=variant.sha256)
     _check_external_data(upstream, variant, model.local)
     data = tuple(fetch_file(api, upstream, file.path, folder, pin=file.sha256) for file in variant.data)
     return FetchedVariant(variant, model, data, model.local.parent)
 
 
-def content_key(variant: Variant) -> str:
+def folder_key(variant: Variant) -> str:
     """The name of the folder, in the source's own in the cache, for files with these paths and pins."""
     pins = [(variant.path, variant.sha256), *((file.path, file.sha256) for file in variant.data)]
     return hashlib.sha256(repr(sorted(pins)).encode()).hexdigest()[:20]

@@ -13,7 +13,7 @@ from hubpublish.errors import SourceError
 from hubpublish.hub import retried, translated
 from hubpublish.model import sha256_of
 from hubpublish.recipe import Recipe, Variant
-from hubpublish.source import Upstream, content_key, fetch_variant, look_up
+from hubpublish.source import Upstream, fetch_variant, folder_key, look_up
 from hubpublish.upstream.hashes import Hashes
 from hubpublish.upstream.pins import pinned_commit
 
@@ -56,7 +56,7 @@ class Models:
                 (``gone``), or cannot be fetched.
         """
         pins = {variant.path: variant.sha256, **{data.path: data.sha256 for data in variant.data}}
-        folder = self._home / content_key(variant)
+        folder = self._home / folder_key(variant)
         if all(_is(folder / path, sha256) for path, sha256 in pins.items()):
             return folder / variant.path
         upstream = self.holding(pins)

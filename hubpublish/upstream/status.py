@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -13,7 +14,9 @@ from pydantic import BaseModel, ConfigDict
 
 from hubpublish import preflight, publish, source
 from hubpublish import recipe as recipes
-from hubpublish.errors import HubpublishError, RecipeError, SourceError
+from hubpublish.errors import HubError, HubpublishError, RecipeError, SourceError
+from hubpublish.hub import redact
+from hubpublish.layout import CARD
 from hubpublish.publish import TargetState
 from hubpublish.recipe import Recipe
 from hubpublish.source import Upstream
@@ -79,7 +82,34 @@ def status(paths: Sequence[Path], api: HfApi, environ: Mapping[str, str]) -> tup
     """
     with tempfile.TemporaryDirectory(prefix="hubpublish-status-", ignore_cleanup_errors=True) as scratch:
         asking = _Asking(api, environ, Path(scratch))
-        return tuple(map(asking.status, paths))
+        return _without_rivals([asking.status(path) for path in paths])
+
+
+def _without_rivals(statuses: Sequence[RecipeStatus]) -> tuple[RecipeStatus, ...]:
+    """Recipes with one target would replace each other's publications at every run: errors, both."""
+    found = Counter(each.target.lower() for each in statuses if each.target)
+    return tuple(
+        each.model_copy(update={"error": _rivals(each).to_dict(), "action": "look"})
+        if each.target and found[each.target.lower()] > 1 and each.error is None
+        else each
+        for each in statuses
+    )
+
+
+def _rivals(status: RecipeStatus) -> RecipeError:
+    return RecipeError(
+        f"more than one of these recipes publishes to {status.target}, and each would replace the other's",
+        where=status.recipe,
+        hint="give each recipe a target of its own, or make it one recipe with more variants",
+        kind="target_shared",
+    )
+
+
+def _internal(error: Exception) -> HubpublishError:
+    return HubpublishError(
+        f"internal error: {type(error).__name__}: {redact(' '.join(str(error).split()))[:200]}",
+        hint="this is a fault of hubpublish; report it with this line",
+    )
 
 
 def exit_code(statuses: Sequence[RecipeStatus], *, tell: bool) -> int:
@@ -107,6 +137,8 @@ class _Asking:
                 facts |= found
         except HubpublishError as error:
             facts |= {"error": error.to_dict(), "action": "look"}
+        except Exception as error:  # a repo that nobody foresaw must not hide the other recipes
+            facts |= {"error": _internal(error).to_dict(), "action": "look"}
         return RecipeStatus(**facts)
 
     def _facts(self, recipe: Recipe, folder: Path) -> Iterator[dict[str, Any]]:
@@ -137,9 +169,20 @@ class _Asking:
         action = _action(stands, moved=moved, is_lost=any(each.is_lost for each in files))
         if action == "publish" and at is not None:
             preflight.check_license(recipe, at)
-            if state is not None:
-                publish.refuse_lost_words(self._api, state, recipe.card.free_text)
+        if action == "publish" and state is not None and (lost := self._lost_words(recipe, state)):
+            yield {"published": "edited", "edited": lost}
+            action = "look"
         yield {"action": action}
+
+    def _lost_words(self, recipe: Recipe, state: TargetState) -> dict[str, str]:
+        """Why a run would lose what people wrote into the card, by path."""
+        try:
+            publish.refuse_lost_words(self._api, state, recipe.card.free_text)
+        except HubError as error:
+            if error.kind != "target_edited":
+                raise
+            return {CARD: error.what}
+        return {}
 
     def _before(self, repo: str, commit: str | None, head: Upstream) -> Upstream | None:
         """The source at an earlier commit; None where that is not known, or out of reach."""

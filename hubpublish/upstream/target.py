@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -11,12 +12,13 @@ from huggingface_hub import HfApi
 from hubpublish import preflight, publish
 from hubpublish import recipe as recipes
 from hubpublish import report as reports
-from hubpublish.layout import CARD, MANIFEST, RECIPE, REPORT
+from hubpublish.layout import MANIFEST, RECIPE, REPORT
 from hubpublish.publish import TargetState
 from hubpublish.recipe import Recipe
 from hubpublish.source import Upstream, is_always_copied
 from hubpublish.upstream.hashes import Hashes
 
+_COMMIT = re.compile("[0-9a-f]{40}")  # a report is whatever somebody made of it
 Published = Literal["up_to_date", "behind", "missing", "edited", "withdrawn", "unknown"]
 
 
@@ -46,7 +48,7 @@ def published(
         return "missing"
     images = preflight.image_hashes(recipe, folder)
     if preflight.standing(recipe, commit, images, state, api, None) is not None:
-        return "up_to_date"
+        return "behind" if _lacks_tag(api, recipe, commit, state) else "up_to_date"
     if at is not None and state.manifest.withdrawn:
         resolved = recipes.resolved(
             recipe, commit=commit, target=state.repo, copied=_copied(recipe, at, hashes)
@@ -57,22 +59,29 @@ def published(
     return "behind"
 
 
+def _lacks_tag(api: HfApi, recipe: Recipe, commit: str, state: TargetState) -> bool:
+    """Whether the tag of what is published is missing: a run that died before it is made good by the next."""
+    template = recipe.target.tag
+    if template is None or state.manifest is None:
+        return False
+    name = publish.tag_name(template, source_commit=commit, key=state.manifest.key)
+    return publish.find_tag(api, state.repo, name) is None
+
+
 def edits(state: TargetState) -> dict[str, str]:
-    """What somebody else did to the target, so that a run would refuse to replace it: by path, in words."""
-    if state.manifest is not None:
-        return state.edited()
-    if MANIFEST in state.files:
-        return {MANIFEST: "edited since"}
-    if not state.files.keys().isdisjoint((REPORT, RECIPE)):
-        return {MANIFEST: "deleted since"}
-    return {CARD: "not published by hubpublish"} if CARD in state.files else {}
+    """What a person should look at before a run: by path, in words."""
+    if found := publish.obstacles(state):
+        return found
+    remains = state.manifest is None and not state.files.keys().isdisjoint((REPORT, RECIPE))
+    return {MANIFEST: "deleted since"} if remains else {}
 
 
 def source_commit(state: TargetState, repo: str) -> str | None:
     """The commit of the source that the target was published from; None if it is not of that source."""
     source = _at(state.report, "source")
     commit = _at(source, "commit")
-    return commit if _at(source, "repo") == repo and isinstance(commit, str) else None
+    known = isinstance(commit, str) and _COMMIT.fullmatch(commit) and _at(source, "repo") == repo
+    return str(commit) if known else None
 
 
 def known_hashes(state: TargetState, old: Upstream | None) -> dict[str, str]:

@@ -17,16 +17,21 @@ from filelock import FileLock
 
 from hubpublish.layout import OWN_FILES
 from tests.cli.running import COMMAND, environment
-from tests.publication import TOKEN, Publication, model_bytes, recipe_data
+from tests.publication import TARGET, TOKEN, Publication, model_bytes, recipe_data
 
 WIDE = """<ir_version: 8, opset_import: ["": 13]>
 g (float[1000] x) => (float[100000] y) <int64[1] hundred = {100}> { y = Tile (x, hundred) }"""
 # A step of a run, and how to stop it there: a request that hangs, or a line of progress.
 STEPS = {
+    "looking at the source": r"GET /api/models/acme/small/revision/",
+    "looking at the target": r"GET /api/models/acme/small-webgpu/revision/",
     "fetching": r"GET .*/resolve/.*/model\.onnx",
+    "checking the card": r"POST /api/validate-yaml",
+    "creating the repo": r"POST /api/repos/create",
     "uploading": r"PUT /_storage/",
     "committing": r"POST .*/commit/main",
     "reading back": r"POST .*/paths-info/",
+    "tagging": r"POST .*/tag/",
 }
 
 
@@ -34,7 +39,7 @@ STEPS = {
 def recipe(publication: Publication, tmp_path: Path) -> Path:
     publication.seed()
     path = tmp_path / "recipe.yaml"
-    path.write_text(yaml.safe_dump(recipe_data(publication.models)))
+    path.write_text(yaml.safe_dump(recipe_data(publication.models, target={"tag": "v-{key}"})))
     (tmp_path / "temporary").mkdir()
     return path
 
@@ -103,6 +108,8 @@ def test_a_run_that_is_killed_is_made_good_by_the_next(
     assert publication.commits()[1:] == ["initial commit"]
     assert set(OWN_FILES) < set(publication.published())
     assert leftovers(recipe.parent) == []
+    (tag,) = publication.api.list_repo_refs(TARGET).tags
+    assert tag.target_commit == publication.api.model_info(TARGET).sha
     assert "Nothing to do" in ended(start(publication, recipe))
 
 

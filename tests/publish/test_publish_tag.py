@@ -138,7 +138,7 @@ class TestEnsure:
         assert error.details == {
             "tag": "v1", "tagged": first.commit, "commit": later, "published": later
         }  # fmt: skip
-        assert "{source}" in str(error.hint)
+        assert "v-{key}" in str(error.hint)
         assert "the next run" not in str(error.hint)
         assert tags(api) == {"v1": first.commit}
         assert {entry.method for entry in list(hub.log)[before:]} == {"GET"}

@@ -234,7 +234,9 @@ class TestTarget:
             commit(published.publication.api, TARGET, {"manifest.json": content})
         found = published.status()
         assert in_short(found) == ("unchanged", "edited", "look")
-        assert found.edited == {"manifest.json": "edited since" if content else "deleted since"}
+        assert found.edited == {
+            "manifest.json": "not published by hubpublish" if content else "deleted since"
+        }
 
     def test_that_is_empty(self, source: Upstream) -> None:
         source.publication.api.create_repo(TARGET)
