@@ -283,6 +283,18 @@ class TestNotTheSame:
         published.put({RECIPE: text}, listed=True)
         assert statuses(published.made()) == {RECIPE: "differs", MANIFEST: "differs"}
 
+    @pytest.mark.parametrize("note", [{"note": "trust me"}, {"hubpublish": "9"}])
+    def test_a_manifest_that_says_more(self, published: Published, note: dict[str, str]) -> None:
+        manifest = {**json.loads(published.read("manifest.json")), **note}
+        published.put({"manifest.json": json.dumps(manifest, indent=2).encode() + b"\n"})
+        result = published.made()
+        assert not result
+        assert statuses(result)["manifest.json"] == "differs"
+
+    def test_a_manifest_that_is_written_in_another_way(self, published: Published) -> None:
+        published.put({"manifest.json": json.dumps(json.loads(published.read("manifest.json"))).encode()})
+        assert statuses(published.made())["manifest.json"] == "differs"
+
     def test_a_file_that_nothing_leads_to(self, published: Published) -> None:
         published.put({"more.json": b"{}"}, listed=True)
         assert statuses(published.made()) == {"more.json": "differs", MANIFEST: "differs"}

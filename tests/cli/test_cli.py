@@ -15,7 +15,9 @@ import typer
 
 import hubpublish
 from hubpublish import single
+from hubpublish.cli import output
 from hubpublish.cli.main import app
+from hubpublish.errors import HubError
 from tests.cli.running import COMMAND, Shell, environment, in_a_process
 
 COMMANDS = [str(each.callback.__name__) for each in app.registered_commands if each.callback]
@@ -255,3 +257,14 @@ def test_a_full_disk_behind_stdout_is_no_traceback(json: bool, tmp_path: Path) -
     assert "No space left on device" in done.stderr
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
+
+
+def test_what_others_named_cannot_speak_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """An escape sequence, or at the start of a line a command to the machine that runs a workflow."""
+    output.note("one\x1b[31m")
+    output.emit("two\x9b31m\nthree")
+    output.emit_error(HubError("a\x1b]0;b", where="c\x07d", hint="e\nf"), as_json=False)
+    out, err = capsys.readouterr()
+    assert not {character for character in out + err if not character.isprintable()} - {"\n"}
+    assert "two" in out
+    assert out.endswith("three\n")

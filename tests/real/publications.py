@@ -11,6 +11,7 @@ import onnx
 from huggingface_hub import CommitOperationAdd
 
 from hubpublish import hub, pipeline
+from hubpublish.job import RunOptions
 from hubpublish.localhub import LocalHub
 from hubpublish.recipe import Recipe
 from hubpublish.report import Report, VariantReport
@@ -135,7 +136,7 @@ class Publications:
                 "card": {"license": file.license},
             }
         )
-        options = pipeline.RunOptions(
+        options = RunOptions(
             out=self.folder / label,
             cache=self.folder / "cache",  # one for all: an original is run once on an input
             endpoint=self.hub.endpoint,

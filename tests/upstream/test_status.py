@@ -314,6 +314,30 @@ class TestTarget:
         assert found.error is not None
         assert (found.error["kind"], found.source) == ("recipe", SOURCE)
 
+    def test_that_lacks_its_tag_is_published_again(self, source: Upstream) -> None:
+        """A run that died before the tag is made good by the next, if one is started."""
+        changes = {"target": {"tag": "v-{key}"}}
+        source.recipe(**changes)
+        source.publication.run(source.publication.recipe(**changes))
+        assert in_short(source.status()) == ("unchanged", "up_to_date", None)
+        [tag] = source.publication.api.list_repo_refs(TARGET).tags
+        source.publication.api.delete_tag(TARGET, tag=tag.name)
+        assert in_short(source.status()) == ("unchanged", "behind", "publish")
+
+    def test_that_two_recipes_share_is_an_error(self, published: Upstream) -> None:
+        """Each would replace what the other published, at every run."""
+        found = published.status(published.path, published.recipe("rival.yaml"))
+        assert found.error is not None
+        assert (found.error["kind"], found.action) == ("target_shared", "look")
+        assert exit_code([found], tell=True) == 2
+
+    @pytest.mark.parametrize("commit", ["\ud800", "", "main", 5])
+    def test_with_a_report_of_somebodys_making_stops_no_other(
+        self, published: Upstream, commit: object
+    ) -> None:
+        state = TargetState(TARGET, "main", True, None, report={"source": {"repo": SOURCE, "commit": commit}})
+        assert source_commit(state, SOURCE) is None
+
     def test_open_pull_requests_on_it_do_not_matter(self, source: Upstream) -> None:
         source.publication.api.create_repo(TARGET)
         source.publication.run(as_pr=True)
