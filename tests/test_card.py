@@ -80,7 +80,7 @@ class TestTemplates:
         # Also where it is only asked for, and would pass for "no".
         state = TargetState(TARGET, "main", False, None)
         given = {"report": report_of(), "plan": Plan(state, (), (), ()), "verdict": verdict, "code": str}
-        given |= {"tag": "", "summary": "", "variants": [], "pictures": NONE}
+        given |= {"tag": "", "withdrawn": False, "summary": "", "variants": [], "pictures": NONE}
         with pytest.raises(jinja2.UndefinedError, match="card_diff"):
             render_template("preview.md.j2", fence="", **given)
 

@@ -1,7 +1,7 @@
 """Every request of a run x every fault: published exactly once or not at all, and said so in one line.
 
-A run takes a sample of the faults for each request, another one in each scenario; with
-``HUBPUBLISH_WHOLE_MATRIX=1`` it takes all of them, at the first request, the second, and always.
+Every fault strikes every request of every scenario: at its first time, its second, or always, in turn;
+with ``HUBPUBLISH_WHOLE_MATRIX=1`` at all three.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from tests.fault_matrix import ENDPOINTS, FAULTS, SECRET, Lab, Ran, State, hurry
 from tests.publication import CARD, SOURCE, TOKEN, Publication, commit
 
 WHOLE = bool(os.environ.get("HUBPUBLISH_WHOLE_MATRIX"))
-STEP = 7  # of so many faults one is taken; of a commit all, and of its lost answers every moment
 WRITES = ("create", "preupload", "lfs batch", "lfs upload", "lfs verify", "commit", "request's text", "tag")
 REFUSED = ("400", "401", "403", "404", "422", "wait", "leak")
 PASSING = ("429", "500", "502", "503", "reset", "truncate", "corrupt", "drop_response")
@@ -76,15 +75,15 @@ def scenario_of(lab: Lab, name: str) -> Scenario:
 
 
 def cases(used: dict[str, int], offset: int) -> Iterator[tuple[str, str, str]]:
-    """Endpoint, fault and when it strikes: a sample that differs by offset, or all."""
+    """Endpoint, fault and when it strikes: of lost answers to what writes, at every moment."""
     names, moments = list(FAULTS), ("first", "always", "second")
     for row, (endpoint, asked) in enumerate(used.items()):
         for column, fault in enumerate(names):
             possible = moments if asked > 1 else moments[:2]
             if WHOLE or (endpoint in ("create", "commit") and fault in ANSWER_LOST):
                 yield from ((endpoint, fault, moment) for moment in possible)
-            elif (column + 2 * row + offset) % STEP == 0 or endpoint == "commit":
-                yield endpoint, fault, possible[(column + row + offset) // STEP % len(possible)]
+            else:
+                yield endpoint, fault, possible[(column + row + offset) % len(possible)]
 
 
 @pytest.mark.parametrize(
