@@ -145,12 +145,11 @@ class Judge:
             return
         if ran.code != (3 if endpoint.startswith("source") else 6):
             yield f"exit code {ran.code}"
-        if endpoint == "tag":
-            if _untagged(state) != _untagged(self._wanted) or not is_published(ran):
-                yield "the commit is not named that was made and not tagged"
-        elif endpoint == "read back" and (self._scenario.command == "run" or is_published(ran)):
-            if _untagged(state) != _untagged(self._wanted) or not is_published(ran):
-                yield "the commit is not named that was made and not read back"
+        if is_published(ran):
+            if _untagged(state) != _untagged(self._wanted):
+                yield "it names a commit that does not stand"
+        elif endpoint == "tag" or (endpoint == "read back" and self._scenario.command == "run"):
+            yield "the commit is not named that was made, and not read back or tagged"
         elif state != self._before and not is_empty(state) and not self._only_text_differs(state):
             yield "it says that it failed, and published"
 

@@ -86,6 +86,9 @@ def publish(
     def same_result(state: TargetState) -> bool:
         return already_published(state, ours.key)
 
+    def rolled_back() -> None:
+        _refuse_withdrawn(read_target(api, repo), ours)
+
     if tag is not None and not as_pr:
         check_tag(api, repo, tag, None, same_result=same_result)
     for _ in range(ROUNDS):
@@ -95,8 +98,8 @@ def publish(
         published = _as_pull_request(api, plan, message) if as_pr else _directly(api, plan, message)
         if published is not None:
             if tag is not None and not as_pr:
-                _refuse_rolled_back_meanwhile(api, published, ours)
-                ensure_tag(api, repo, tag, published.commit, same_result=same_result)
+                commit = published.commit
+                ensure_tag(api, repo, tag, commit, same_result=same_result, unless=rolled_back)
             return published
     raise HubError(
         f"{repo} changed {ROUNDS} times while we tried to publish",
@@ -168,14 +171,6 @@ def _refuse_withdrawn(state: TargetState, ours: Manifest) -> None:
             hint="change the recipe, or publish it again with --force",
             kind="withdrawn",
         )
-
-
-def _refuse_rolled_back_meanwhile(api: HfApi, published: Published, ours: Manifest) -> None:
-    try:
-        _refuse_withdrawn(read_target(api, published.repo), ours)
-    except HubError as error:
-        error.details["published"] = published.commit
-        raise
 
 
 def _directly(api: HfApi, plan: Plan, message: Message) -> Published | None:

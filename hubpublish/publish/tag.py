@@ -64,7 +64,13 @@ def check_tag(
 
 
 def ensure_tag(
-    api: HfApi, repo: str, name: str, commit: str, *, same_result: SameResult | None = None
+    api: HfApi,
+    repo: str,
+    name: str,
+    commit: str,
+    *,
+    same_result: SameResult | None = None,
+    unless: Callable[[], None] | None = None,
 ) -> bool:
     """Have a published commit bear a tag. A tag that is there is never moved.
 
@@ -76,6 +82,7 @@ def ensure_tag(
         name: The tag.
         commit: What was published, read back and found right.
         same_result: See `check_tag`.
+        unless: Called first, and raises a HubError if the commit is not to have the tag any more.
 
     Returns:
         Whether it was set now.
@@ -85,6 +92,8 @@ def ensure_tag(
             ``published`` among the details.
     """
     try:
+        if unless is not None:
+            unless()
         with translated(HubError, f"tag commit {commit[:12]}", repo=repo):
             if _stands(api, repo, name, commit, same_result):
                 return False
@@ -123,7 +132,7 @@ def _stands(api: HfApi, repo: str, name: str, commit: str | None, same_result: S
 
 
 def _untagged(repo: str, name: str, commit: str, error: HubError) -> HubError:
-    then = "" if error.kind == "tag_taken" else "; the next run sets the missing tag"
+    then = "" if error.kind in ("tag_taken", "withdrawn") else "; the next run sets the missing tag"
     return HubError(
         f"{repo} is published, as commit {commit[:12]}, which stands; but its tag '{name}' is missing: "
         f"{error.what}",
