@@ -13,6 +13,16 @@ def readable_bytes(count: int) -> str:
     raise AssertionError
 
 
+def readable_binary_bytes(count: int) -> str:
+    """Bytes in the units in which devices state their limits: ``392 MiB``, ``1.5 GiB``."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            return f"{size:.1f}".removesuffix(".0") + f" {unit}"
+        size /= 1024
+    raise AssertionError
+
+
 def plural(count: int, noun: str) -> str:
     """``1 node``, ``2 nodes``, ``4,096 nodes``."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")

@@ -6,12 +6,20 @@ from typing import Any, Final
 
 from hubpublish.passes.base import PassOptions, PassOutcome, RewritePass, Rewritten, Skipped
 from hubpublish.passes.concat_tree import ConcatTree
+from hubpublish.passes.dedupe_initializers import DedupeInitializers
 from hubpublish.passes.gather_nd_to_gather import GatherNdToGather
+from hubpublish.passes.lift_constants import LiftConstants
+from hubpublish.passes.remove_unused import RemoveUnused
+from hubpublish.passes.sort_topologically import SortTopologically
 from hubpublish.passes.split_tree import SplitTree
 from hubpublish.passes.sum_to_add import SumToAdd
 
 PASSES: Final[dict[str, type[RewritePass[Any]]]] = {
-    each.name: each for each in (ConcatTree, SplitTree, SumToAdd, GatherNdToGather)
+    each.name: each
+    for each in (
+        *(ConcatTree, SplitTree, SumToAdd, GatherNdToGather),
+        *(RemoveUnused, DedupeInitializers, SortTopologically, LiftConstants),
+    )
 }
 
 __all__ = ["PASSES", "PassOptions", "PassOutcome", "RewritePass", "Rewritten", "Skipped"]

@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict
 from hubpublish.model import FreshNames, Scope, node_label, scopes, sort_topologically
 from hubpublish.model.scopes import ambiguous_name
 from hubpublish.model.statistics import op_name
+from hubpublish.passes.removes import Removes
 from hubpublish.passes.validity import require_supported_opsets, why_not_certain, why_not_onnx
 
 
@@ -96,7 +97,9 @@ class RewritePass(ir.passes.InPlacePass, Generic[OptionsT]):
     name: ClassVar[str]
     exact: ClassVar[bool]
     op_types: ClassVar[frozenset[str]]
+    by_default: ClassVar[bool] = True  # whether it runs, if exact, where no pass is named
     narrows: ClassVar[bool] = False  # whether it makes nodes of its op types bind fewer tensors
+    removes: ClassVar[tuple[Removes, ...]] = ()  # what `inspect` names it for; none: see `removed_by`
     summary: ClassVar[str]  # what it does, in a clause; may use the names of its options
     failure: ClassVar[str] = ""  # what the runtime does without it; may use {slots} and {limit}
     Options: ClassVar[type[PassOptions]] = PassOptions
