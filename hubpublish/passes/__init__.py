@@ -9,6 +9,7 @@ from hubpublish.passes.concat_tree import ConcatTree
 from hubpublish.passes.dedupe_initializers import DedupeInitializers
 from hubpublish.passes.gather_nd_to_gather import GatherNdToGather
 from hubpublish.passes.lift_constants import LiftConstants
+from hubpublish.passes.patch_grid import PatchGrid
 from hubpublish.passes.remove_unused import RemoveUnused
 from hubpublish.passes.sort_topologically import SortTopologically
 from hubpublish.passes.split_tree import SplitTree
@@ -17,7 +18,7 @@ from hubpublish.passes.sum_to_add import SumToAdd
 PASSES: Final[dict[str, type[RewritePass[Any]]]] = {
     each.name: each
     for each in (
-        *(ConcatTree, SplitTree, SumToAdd, GatherNdToGather),
+        *(PatchGrid, ConcatTree, SplitTree, SumToAdd, GatherNdToGather),
         *(RemoveUnused, DedupeInitializers, SortTopologically, LiftConstants),
     )
 }

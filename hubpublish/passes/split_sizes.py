@@ -128,6 +128,18 @@ def find_sizes(
     return ComputedSizes(grouped(count, width), _computed_sizes(node, opset, make), count)
 
 
+def known_sizes(node: ir.Node, opset: int, length: int) -> list[int] | Skip:
+    """The sizes of the parts of a Split along an axis of that length, where they are numbers; or why not."""
+    sizes = _given_sizes(node, opset)
+    if sizes is None:
+        sizes = _equal(length, len(node.outputs), opset)
+    if isinstance(sizes, Skip):
+        return sizes
+    if sizes is None or len(sizes) != len(node.outputs) or min(sizes) < 0 or sum(sizes) != length:
+        return Skip(f"an axis of length {length} cannot be split so; the model is not valid")
+    return sizes
+
+
 def _given_sizes(node: ir.Node, opset: int) -> list[int] | Skip | None:
     """The sizes that the node states; None if it states that the parts are equal."""
     if opset < SIZES_ARE_AN_INPUT:

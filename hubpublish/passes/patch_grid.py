@@ -1,0 +1,109 @@
+"""A grid of pieces of a tensor as Reshape, Transpose, Reshape. Exact.
+
+Removes: the Splits and Concats of a patch grid, which bind a storage buffer for each piece. ONNX Runtime
+stops with ``Too many storage buffers in shader. Current: 33, Max is 10``, or, for a Concat in releases of
+ONNX Runtime Web up to 1.22, fails to compile it. Trees of narrow ones run, and copy the image at each level.
+
+    x [C, G*h, G*w] -> Split into G columns, each one into G pieces [C, h, w] -> Concat of all along axis 0
+        = Reshape(Transpose(Reshape(x, [C, G, h, G, w]), [3, 1, 0, 2, 4]), [G*G*C, h, w])
+
+In general: pieces of equal size, of any tensor, on any axes, by Splits of Splits, Slices or Gathers, with or
+without axes of length 1 that come and go, and any Concats of them in which the numbers of the pieces are
+those of the places with their digits in another order (see `patch_grid_order`): also an image out of the
+pieces, a stack of them, and one Split whose parts are only joined again. Where a piece has another use as
+well its Split stays, and only the Concat goes. The lengths along which pieces are cut are proved; one
+other length may be unknown, such as the batch.
+
+All of it only moves data. Yet bits could change elsewhere: where the runtime's optimizer moves a Transpose,
+sums are added up in another order, and a float16 that a lone node moves may not be rounded. What keeps it
+from that is in `patch_grid_steps`; what would not be kept from it is left alone, see `patch_grid_site`.
+Source: the operators' definitions; the limit is maxStorageBuffersPerShaderStage of WebGPU; onnxruntime's
+onnx_transpose_optimization.cc and insert_cast_transformer.cc.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import onnx_ir as ir
+from pydantic import Field
+
+from hubpublish.model import FreshNames, Scope, scopes
+from hubpublish.model.constants import is_onnx
+from hubpublish.model.dead import remove_dead
+from hubpublish.passes.base import NodeMaker, PassOptions, PassOutcome, Replacement, RewritePass, Skip
+from hubpublish.passes.grids.site import Site, SiteFinder
+from hubpublish.passes.proofs.certain import Dims
+
+
+class PatchGridOptions(PassOptions):
+    """Options of ``patch_grid``.
+
+    With the default every grid is replaced of which a node binds more than the 8 storage buffers that
+    each WebGPU device grants: a Concat of 8 pieces binds 9. Smaller ones run as they are.
+    """
+
+    min_pieces: int = Field(
+        default=8, ge=2, le=1_000_000, description="Fewest pieces that a grid must have to be replaced."
+    )
+
+
+class PatchGrid(RewritePass[PatchGridOptions]):
+    """Pieces of a tensor that are put together in a regular order, as Reshape, Transpose, Reshape."""
+
+    name = "patch_grid"
+    exact = True
+    summary = (
+        "Splits into {min_pieces} or more equal pieces, which Concats put together in a regular order, "
+        "become Reshape, Transpose, Reshape"
+    )
+    failure = (
+        "Cutting a tensor into a grid of pieces and putting them together takes Splits and Concats that bind "
+        "{slots} storage buffers, of which the device grants {limit}."
+    )
+    narrows = True
+    op_types = frozenset({"Concat", "Split"})
+    Options: ClassVar[type[PassOptions]] = PatchGridOptions
+
+    def call(self, model: ir.Model) -> PassOutcome:
+        self._finder = SiteFinder(model, self.options.min_pieces)
+        self._plans: dict[object, dict[ir.Node, Site | Skip]] = {}
+        self._replaced: dict[ir.Value, ir.Value] = {}
+        self._unused: list[ir.Node] = []
+        self._loops = any(is_onnx(node, "Loop") for scope in scopes(model) for node in scope.graph)
+        outcome = super().call(model)
+        remove_dead(self._unused)
+        return outcome
+
+    def concerns(self, node: ir.Node) -> bool:
+        # All of a graph at once, since the Concats of a grid go together, the last one first.
+        if node.graph not in self._plans:
+            assert isinstance(node.graph, ir.Graph)
+            self._plans[node.graph] = self._finder.plan(node.graph)
+        return node in self._plans[node.graph]
+
+    def replace(self, node: ir.Node, scope: Scope, names: FreshNames) -> Replacement | Skip:
+        site = self._plans[node.graph][node]
+        if isinstance(site, Skip):
+            return site
+        if self._loops and not _declares(node.outputs[0], site.shape):
+            # A Loop that does not run even once makes outputs of the shape that the runtime infers.
+            return Skip("the runtime may infer more of its shape than before, on which a Loop may depend")
+        make = NodeMaker(node, names)
+        value = self._replaced.get(site.source, site.source)
+        for op_type, numbers in site.steps:
+            if op_type == "Reshape":
+                (value,) = make("Reshape", [value, make.constant(numbers)])
+            else:
+                (value,) = make("Transpose", [value], [ir.AttrInt64s("perm", numbers)])
+        self._replaced[node.outputs[0]] = value
+        self._unused += site.between
+        return Replacement(make.nodes, [value])
+
+
+def _declares(value: ir.Value, shape: Dims) -> bool:
+    """Whether the model says which of its lengths ``value`` has, so that the runtime need not infer them."""
+    declared = None if value.shape is None else tuple(value.shape)
+    if declared is None or len(declared) != len(shape):
+        return False
+    return all(length in (None, said) for said, length in zip(declared, shape, strict=True))
