@@ -7,6 +7,7 @@ from typing import Any, Final
 from hubpublish.passes.base import PassOptions, PassOutcome, RewritePass, Rewritten, Skipped
 from hubpublish.passes.concat_tree import ConcatTree
 from hubpublish.passes.dedupe_initializers import DedupeInitializers
+from hubpublish.passes.drop_empty_scatter import DropEmptyScatter
 from hubpublish.passes.gather_nd_to_gather import GatherNdToGather
 from hubpublish.passes.lift_constants import LiftConstants
 from hubpublish.passes.patch_grid import PatchGrid
@@ -18,7 +19,7 @@ from hubpublish.passes.sum_to_add import SumToAdd
 PASSES: Final[dict[str, type[RewritePass[Any]]]] = {
     each.name: each
     for each in (
-        *(PatchGrid, ConcatTree, SplitTree, SumToAdd, GatherNdToGather),
+        *(DropEmptyScatter, PatchGrid, ConcatTree, SplitTree, SumToAdd, GatherNdToGather),
         *(RemoveUnused, DedupeInitializers, SortTopologically, LiftConstants),
     )
 }
