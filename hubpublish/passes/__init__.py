@@ -9,6 +9,7 @@ from hubpublish.passes.concat_tree import ConcatTree
 from hubpublish.passes.dedupe_initializers import DedupeInitializers
 from hubpublish.passes.drop_empty_scatter import DropEmptyScatter
 from hubpublish.passes.gather_nd_to_gather import GatherNdToGather
+from hubpublish.passes.int32_indices import Int32Indices
 from hubpublish.passes.lift_constants import LiftConstants
 from hubpublish.passes.patch_grid import PatchGrid
 from hubpublish.passes.remove_unused import RemoveUnused
@@ -19,7 +20,7 @@ from hubpublish.passes.sum_to_add import SumToAdd
 PASSES: Final[dict[str, type[RewritePass[Any]]]] = {
     each.name: each
     for each in (
-        *(DropEmptyScatter, PatchGrid, ConcatTree, SplitTree, SumToAdd, GatherNdToGather),
+        *(DropEmptyScatter, PatchGrid, ConcatTree, SplitTree, SumToAdd, Int32Indices, GatherNdToGather),
         *(RemoveUnused, DedupeInitializers, SortTopologically, LiftConstants),
     )
 }

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from hubpublish.model.constants import behind_identities
 from hubpublish.passes.base import Skip
+from hubpublish.passes.half.precision import HalfPrecision
 from hubpublish.passes.proofs.bounds import Bounds, IndexBounds
 from hubpublish.passes.proofs.certain import Dims
 from hubpublish.passes.proofs.facts import Proofs
@@ -40,40 +41,43 @@ class Site:
     points: tuple[int, ...]
 
 
-class _NotProved(Exception):  # noqa: N818 - says why a node is left alone, which is no error
+class NotProved(Exception):  # noqa: N818 - says why a node is left alone, which is no error
     """The reason why a node must be left alone."""
 
 
 class SiteFinder:
     """Finds the sites of one model; what is proved for one serves for the next."""
 
-    def __init__(self, model: ir.Model) -> None:
-        self._proofs = Proofs(model)
+    def __init__(self, model: ir.Model, proofs: Proofs) -> None:
+        self._proofs = proofs
         self._bounds = IndexBounds(self._proofs)
         self._types = Types(model, self._proofs)
+        self._half = HalfPrecision(model, self._proofs, self._types)
 
     def find(self, node: ir.Node) -> Site | Skip:
         """The GatherND as a site to rewrite, or what of it is not proved."""
         try:
             return self._site(node)
-        except _NotProved as reason:
+        except NotProved as reason:
             return Skip(str(reason))
 
     def _site(self, node: ir.Node) -> Site:
         _check_batch_dims(node)
         data, indices = (*node.inputs, None, None)[:2]
         if data is None or indices is None:
-            raise _NotProved("does not have the two inputs that GatherND takes")
+            raise NotProved("does not have the two inputs that GatherND takes")
         columns, axis = self._columns(indices)
         points = self._points(columns, axis)
         lengths, features = self._data(data, points)
         for name, column, length in zip(NAMES, columns, lengths[BATCH_DIMS:], strict=True):
             _check_bounds(name, self._bounds.of(column), length)
         if math.prod(lengths) > LARGEST_INT32:
-            raise _NotProved(f"the {math.prod(lengths)} rows of the data are too many for a 32-bit index")
+            raise NotProved(f"the {math.prod(lengths)} rows of the data are too many for a 32-bit index")
         if not self._types.never(data, STRINGS):
             # Seen with ONNX Runtime 1.32 on the CPU, which leaves the other strings of the row empty.
-            raise _NotProved("the data may be strings, of which Gather copies one a row in ONNX Runtime")
+            raise NotProved("the data may be strings, of which Gather copies one a row in ONNX Runtime")
+        if not self._half.allows_two(node):
+            raise NotProved("the data may be float16 between computations, where two nodes may round it")
         return Site(data, lengths, features, columns, points)
 
     def _columns(self, indices: ir.Value) -> tuple[tuple[ir.Value, ir.Value], int]:
@@ -82,16 +86,16 @@ class SiteFinder:
         concat = source.producer() if source is not None else None
         opset = self._proofs.opset_named_for(concat) if concat is not None else None
         if concat is None or concat.op_type != "Concat" or opset is None:
-            raise _NotProved("its indices do not come from a Concat of two columns")
+            raise NotProved("its indices do not come from a Concat of two columns")
         if reason := why_not_valid(concat, opset):  # it will be gone, and with it what was wrong
-            raise _NotProved(f"the Concat of its indices {reason}")
+            raise NotProved(f"the Concat of its indices {reason}")
         if len(concat.inputs) != 2:
-            raise _NotProved(
+            raise NotProved(
                 f"its indices come from a Concat of {len(concat.inputs)} inputs, not of two columns"
             )
         first, second = concat.inputs
         if first is None or second is None:
-            raise _NotProved("the Concat of its indices has an empty input, which Concat does not allow")
+            raise NotProved("the Concat of its indices has an empty input, which Concat does not allow")
         axis = concat.attributes.get_int("axis")
         assert axis is not None
         return (first, second), axis
@@ -102,58 +106,58 @@ class SiteFinder:
         for name, column in zip(NAMES, columns, strict=True):
             shape = self._proofs.of(column).shape
             if shape is None:
-                raise _NotProved(f"the shape of the {name} index column is not certain")
+                raise NotProved(f"the shape of the {name} index column is not certain")
             shapes.append(_certain(shape, f"the {name} index column"))
         if shapes[0] != shapes[1]:
-            raise _NotProved(f"the index columns differ in shape: {_text(shapes[0])} and {_text(shapes[1])}")
+            raise NotProved(f"the index columns differ in shape: {_text(shapes[0])} and {_text(shapes[1])}")
         shape = shapes[0]
         if len(shape) <= BATCH_DIMS or shape[-1] != 1 or axis not in (-1, len(shape) - 1):
-            raise _NotProved(f"its indices, {_text(shape)} twice along axis {axis}, are not two columns")
+            raise NotProved(f"its indices, {_text(shape)} twice along axis {axis}, are not two columns")
         return shape
 
     def _data(self, data: ir.Value, points: tuple[int, ...]) -> tuple[tuple[int, ...], Dims]:
         """The lengths of batch, height and width, and what is known of those after them."""
         shape = self._proofs.of(data).shape
         if shape is None:
-            raise _NotProved("the shape of the data is not certain")
+            raise NotProved("the shape of the data is not certain")
         if len(shape) < BATCH_DIMS + 2:
-            raise _NotProved(
+            raise NotProved(
                 f"the data has {len(shape)} axes; with pairs of indices it needs {BATCH_DIMS + 2}"
             )
         lengths = _certain(shape[: BATCH_DIMS + 2], "the data")
         if lengths[:BATCH_DIMS] != points[:BATCH_DIMS]:
             batches = f"{_text(lengths[:BATCH_DIMS])} and {_text(points[:BATCH_DIMS])}"
-            raise _NotProved(f"the batches of data and indices differ: {batches}")
+            raise NotProved(f"the batches of data and indices differ: {batches}")
         features = shape[BATCH_DIMS + 2 :]
         if features.count(None) > 1:
             _certain(shape, "the data")
         if 0 in shape:
-            raise _NotProved(f"the data is empty: {_text(shape)}")
+            raise NotProved(f"the data is empty: {_text(shape)}")
         return lengths, features
 
 
 def _check_batch_dims(node: ir.Node) -> None:
     attribute = node.attributes.get("batch_dims")
     if attribute is not None and attribute.is_ref():
-        raise _NotProved("its batch_dims is an attribute of the function, different in each call")
+        raise NotProved("its batch_dims is an attribute of the function, different in each call")
     batch_dims = attribute.as_int() if attribute is not None else 0
     if batch_dims != BATCH_DIMS:
-        raise _NotProved(f"its batch_dims is {batch_dims}; only {BATCH_DIMS} is replaced")
+        raise NotProved(f"its batch_dims is {batch_dims}; only {BATCH_DIMS} is replaced")
 
 
 def _check_bounds(name: str, bounds: Bounds, length: int) -> None:
     ends = {"lower": bounds.low, "upper": bounds.high}
     unknown = [end for end, bound in ends.items() if math.isinf(bound)]
     if len(unknown) == 2:
-        raise _NotProved(f"the {name} index column is not clamped: lower and upper bound unknown")
+        raise NotProved(f"the {name} index column is not clamped: lower and upper bound unknown")
     if unknown:
-        raise _NotProved(f"the {name} index column is clamped at one end only: {unknown[0]} bound unknown")
+        raise NotProved(f"the {name} index column is clamped at one end only: {unknown[0]} bound unknown")
     if bounds.low < 0:
-        raise _NotProved(
+        raise NotProved(
             f"the {name} index column's lower bound {bounds.low} is negative, so it counts from the end"
         )
     if bounds.high >= length:
-        raise _NotProved(
+        raise NotProved(
             f"the {name} index column's upper bound {bounds.high} exceeds {length - 1}, "
             f"the last index of an axis of length {length}"
         )
@@ -162,7 +166,7 @@ def _check_bounds(name: str, bounds: Bounds, length: int) -> None:
 def _certain(shape: Dims, what: str) -> tuple[int, ...]:
     for axis, length in enumerate(shape):
         if length is None:
-            raise _NotProved(f"the length of axis {axis} of {what} is not certain")
+            raise NotProved(f"the length of axis {axis} of {what} is not certain")
     return tuple(length for length in shape if length is not None)
 
 

@@ -16,16 +16,13 @@ Source: the operators' definitions.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-
-import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
 from hubpublish.model import FreshNames, Scope
 from hubpublish.passes.base import NodeMaker, PassOptions, PassOutcome, Replacement, RewritePass, Skip
+from hubpublish.passes.flat_gather import FlatGather, Shared, first_rows
 from hubpublish.passes.gather_nd_site import Site, SiteFinder
+from hubpublish.passes.proofs.facts import Proofs
 
 AXES_ARE_AN_INPUT = 13  # opset; of Squeeze; an attribute before
 
@@ -46,8 +43,8 @@ class GatherNdToGather(RewritePass[PassOptions]):
         return True
 
     def call(self, model: ir.Model) -> PassOutcome:
-        self._finder = SiteFinder(model)
-        self._shared: dict[tuple[object, ...], ir.Value] = {}
+        self._finder = SiteFinder(model, Proofs(model))
+        self._shared: Shared = {}
         self._indices: list[ir.Value] = []
         outcome = super().call(model)
         for value in self._indices:
@@ -58,7 +55,7 @@ class GatherNdToGather(RewritePass[PassOptions]):
         site = self._finder.find(node)
         if isinstance(site, Skip):
             return site
-        make = _SharingMaker(NodeMaker(node, names), self._shared, scope)
+        make = _RowMaker(NodeMaker(node, names), self._shared, scope)
         rows = make.rows(site)
         number = make.row_numbers(site)
         assert node.inputs[1] is not None
@@ -67,34 +64,19 @@ class GatherNdToGather(RewritePass[PassOptions]):
         return Replacement(make.make.nodes, gathered)
 
 
-class _SharingMaker:
-    """Makes what several nodes of one graph can share, once: the first one's nodes come first."""
-
-    def __init__(self, make: NodeMaker, shared: dict[tuple[object, ...], ir.Value], scope: Scope) -> None:
-        self.make = make
-        self._shared = shared
-        self._scope = scope
-
-    def rows(self, site: Site) -> ir.Value:
-        """The data as one row for each place: [B0*B1*H*W, C...]."""
-        shape = [math.prod(site.lengths), *(-1 if length is None else length for length in site.features)]
-        return self._once(
-            ("rows", site.data), lambda: self.make("Reshape", [site.data, self._constant(shape)])[0]
-        )
+class _RowMaker(FlatGather):
+    """Makes the numbers of the rows in int64."""
 
     def row_numbers(self, site: Site) -> ir.Value:
         """The row for each point: [B0, B1, P], int32."""
-        return self._once(("row numbers", *site.columns, site.lengths), lambda: self._row_numbers(site))
+        return self.once(("row numbers", *site.columns, site.lengths), lambda: self._row_numbers(site))
 
     def _row_numbers(self, site: Site) -> ir.Value:
         y, x = site.columns
-        *batch, height, width = site.lengths
-        (number,) = self.make("Mul", [y, self._constant(width)])
+        (number,) = self.make("Mul", [y, self.constant(site.lengths[-1])])
         (number,) = self.make("Add", [number, x])
-        if math.prod(batch) > 1:
-            first = np.arange(math.prod(batch)) * height * width
-            first = first.reshape(*batch, *(1 for _ in site.points[len(batch) :]))
-            (number,) = self.make("Add", [number, self._constant(first)])
+        if (first := first_rows(site, len(site.points))) is not None:
+            (number,) = self.make("Add", [number, self.constant(first)])
         (number,) = self._squeeze(number, len(site.points) - 1)
         return self.make("Cast", [number], [ir.AttrInt64("to", ir.DataType.INT32)])[0]
 
@@ -102,18 +84,8 @@ class _SharingMaker:
         # Not a Reshape: where there are no points, a 0 in its target would mean "copy".
         assert self._scope.opset is not None
         if self._scope.opset >= AXES_ARE_AN_INPUT:
-            return self.make("Squeeze", [value, self._constant([axis])])
+            return self.make("Squeeze", [value, self.constant([axis])])
         return self.make("Squeeze", [value], [ir.AttrInt64s("axes", [axis])])
-
-    def _constant(self, values: npt.ArrayLike) -> ir.Value:
-        array = np.asarray(values, dtype=np.int64)
-        return self._once(("constant", array.shape, array.tobytes()), lambda: self.make.constant(array))
-
-    def _once(self, key: tuple[object, ...], build: Callable[[], ir.Value]) -> ir.Value:
-        place = (self._scope.graph, *key)
-        if place not in self._shared:
-            self._shared[place] = build()
-        return self._shared[place]
 
 
 def _remove_unused(value: ir.Value) -> None:
