@@ -7,7 +7,8 @@ it; newer releases split it up themselves.
     Concat(x1, ..., xn) = Concat(Concat(x1, ..., xk), Concat(xk+1, ..., x2k), ...)
 
 The tree has depth ceil(log_k n). A chain would copy the first inputs n / k times; in the tree each
-value is copied at most once a level. Concat only moves data, so not a bit changes.
+value is copied at most once a level. Concat only moves data, so not a bit changes; where several may round
+to float16 what one may not, it is left alone (see `half_trees`).
 Source: the operator's definition; the limit is maxStorageBuffersPerShaderStage of WebGPU.
 """
 
@@ -19,7 +20,10 @@ import onnx_ir as ir
 from pydantic import Field
 
 from hubpublish.model import FreshNames, Scope
-from hubpublish.passes.base import NodeMaker, PassOptions, Replacement, RewritePass, Skip
+from hubpublish.passes.base import NodeMaker, PassOptions, PassOutcome, Replacement, RewritePass, Skip
+from hubpublish.passes.half.trees import HalfTrees
+from hubpublish.passes.proofs.facts import Proofs
+from hubpublish.passes.proofs.types import Types
 from hubpublish.passes.trees import Tree, grouped
 
 
@@ -43,12 +47,19 @@ class ConcatTree(RewritePass[ConcatTreeOptions]):
     op_types = frozenset({"Concat"})
     Options: ClassVar[type[PassOptions]] = ConcatTreeOptions
 
+    def call(self, model: ir.Model) -> PassOutcome:
+        proofs = Proofs(model)
+        self._half = HalfTrees(model, proofs, Types(model, proofs))
+        return super().call(model)
+
     def concerns(self, node: ir.Node) -> bool:
         return len(node.inputs) > self.options.max_inputs
 
     def replace(self, node: ir.Node, scope: Scope, names: FreshNames) -> Replacement | Skip:
         if any(value is None for value in node.inputs):
             return Skip("has an empty input, which Concat does not allow")
+        if not self._half.allows_tree(node):
+            return Skip("may join float16 between computations, which several Concats in a row may round")
         make = NodeMaker(node, names)
 
         def concat(tree: Tree) -> ir.Value | None:

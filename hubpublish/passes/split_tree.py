@@ -7,8 +7,9 @@ to compile a Split with 8 or more outputs at all.
 
     Split(x, [s1, ..., sn]) -> Split(Split(x, [s1 + ... + sk, sk+1 + ... + s2k, ...])[0], [s1, ..., sk]), ...
 
-The tree has depth ceil(log_k n). Split only moves data, so not a bit changes. How the sizes are
-found is in `split_sizes`; an omitted output gets a name and stays unused.
+The tree has depth ceil(log_k n). Split only moves data, so not a bit changes; where several may round to
+float16 what one may not, it is left alone (see `half_trees`). How the sizes are found is in `split_sizes`;
+an omitted output gets a name and stays unused.
 Source: the operator's definition; the limit is maxStorageBuffersPerShaderStage of WebGPU.
 """
 
@@ -23,7 +24,9 @@ from hubpublish.model import FreshNames, Scope, scopes
 from hubpublish.model.constants import is_onnx
 from hubpublish.model.scopes import always_given
 from hubpublish.passes.base import NodeMaker, PassOptions, PassOutcome, Replacement, RewritePass, Skip
+from hubpublish.passes.half.trees import HalfTrees
 from hubpublish.passes.proofs.facts import Proofs
+from hubpublish.passes.proofs.types import Types
 from hubpublish.passes.split_sizes import ComputedSizes, Sizes, find_sizes
 from hubpublish.passes.trees import Tree, leaves
 
@@ -51,6 +54,7 @@ class SplitTree(RewritePass[SplitTreeOptions]):
     def call(self, model: ir.Model) -> PassOutcome:
         self._model = model
         self._proofs = Proofs(model)
+        self._half = HalfTrees(model, self._proofs, Types(model, self._proofs))
         self._loops = any(is_onnx(node, "Loop", "Scan") for scope in scopes(model) for node in scope.graph)
         return super().call(model)
 
@@ -60,6 +64,8 @@ class SplitTree(RewritePass[SplitTreeOptions]):
     def replace(self, node: ir.Node, scope: Scope, names: FreshNames) -> Replacement | Skip:
         if not node.inputs or node.inputs[0] is None:
             return Skip("has no input to split")
+        if not self._half.allows_tree(node):
+            return Skip("may split float16 between computations, which several Splits in a row may round")
         assert scope.opset is not None
         make = NodeMaker(node, names)
         sizes = find_sizes(

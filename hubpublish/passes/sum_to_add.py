@@ -8,7 +8,9 @@ with a copy from the GPU for every input and one back.
 A chain from the left and not a balanced tree, since floating-point addition is not associative and
 the CPU kernel adds from the left. Same bits with optimizations disabled; at the default level the
 runtime may fuse Add where it does not fuse Sum (Conv + Add), which changes rounding: the gate
-``exact_unoptimized`` measures and states that.
+``exact_unoptimized`` measures and states that. Left alone are a constant 0 to add, as the runtime removes
+such an Add and so the sign of -0, and one input that may be float16: Sum computes in float32 on the CPU
+where Identity does not, and what is moved before and behind is rounded or not by that (`half_precision`).
 Source: onnxruntime's CPU kernel of Sum, and the operator's broadcasting since opset 8.
 """
 
@@ -17,8 +19,9 @@ from __future__ import annotations
 import onnx
 import onnx_ir as ir
 
-from hubpublish.model import FreshNames, Scope
+from hubpublish.model import FreshNames, Scope, constant_of
 from hubpublish.passes.base import NodeMaker, PassOptions, PassOutcome, Replacement, RewritePass, Skip
+from hubpublish.passes.half.trees import HalfTrees
 from hubpublish.passes.proofs.facts import Proofs
 from hubpublish.passes.proofs.types import Types
 
@@ -40,6 +43,7 @@ class SumToAdd(RewritePass[PassOptions]):
     def call(self, model: ir.Model) -> PassOutcome:
         self._proofs = Proofs(model)
         self._types = Types(model, self._proofs)
+        self._half = HalfTrees(model, self._proofs, self._types)
         return super().call(model)
 
     def concerns(self, node: ir.Node) -> bool:
@@ -52,9 +56,15 @@ class SumToAdd(RewritePass[PassOptions]):
             return Skip("takes only equal shapes before opset 8, which are not certain; Add would broadcast")
         if (wrong := self._of_other_type(node, scope)) is not None:
             return Skip(f"input {wrong!r} is of a type that Sum of opset {scope.opset} does not take")
+        if any(_is_zero(value) for value in node.inputs):
+            return Skip(
+                "adds a constant 0, which ONNX Runtime leaves out of an Add, and so keeps -0 as it is"
+            )
         make = NodeMaker(node, names)
         total, *others = node.inputs
         if not others:
+            if not self._half.allows_copy(node):
+                return Skip("may copy float16, at which what is moved around it is rounded otherwise")
             return Replacement(make.nodes, make("Identity", [total]))
         for value in others:
             (total,) = make("Add", [total, value])
@@ -74,3 +84,8 @@ class SumToAdd(RewritePass[PassOptions]):
         taken = frozenset(onnx.defs.get_schema("Sum", scope.opset, "").inputs[0].types)
         given = [value for value in dict.fromkeys(node.inputs) if value is not None]
         return next((value.name for value in given if self._types.other_than(value, taken)), None)
+
+
+def _is_zero(value: ir.Value | None) -> bool:
+    constant = constant_of(value)
+    return constant is not None and constant.size == 1 and not constant.any()
