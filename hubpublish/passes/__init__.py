@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from hubpublish.passes.base import PassOptions, PassOutcome, RewritePass, Rewritten, Skipped
+from hubpublish.passes.compress_constants import CompressConstants
 from hubpublish.passes.concat_tree import ConcatTree
 from hubpublish.passes.dedupe_initializers import DedupeInitializers
 from hubpublish.passes.drop_empty_scatter import DropEmptyScatter
+from hubpublish.passes.fold_constants import FoldConstants
 from hubpublish.passes.gather_nd_to_gather import GatherNdToGather
 from hubpublish.passes.int32_indices import Int32Indices
 from hubpublish.passes.lift_constants import LiftConstants
@@ -21,6 +23,7 @@ PASSES: Final[dict[str, type[RewritePass[Any]]]] = {
     each.name: each
     for each in (
         *(DropEmptyScatter, PatchGrid, ConcatTree, SplitTree, SumToAdd, Int32Indices, GatherNdToGather),
+        *(FoldConstants, CompressConstants),
         *(RemoveUnused, DedupeInitializers, SortTopologically, LiftConstants),
     )
 }
