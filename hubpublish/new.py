@@ -91,7 +91,7 @@ def draft(api: HfApi, source: str, target: str | None = None) -> Draft:
         "schema": 1,
         "source": {"repo": source, "revision": "main", "copy": [name for name in COPIED if name in listing]},
         "variants": _variants(api, info, listing, found),
-        "passes": [name for name, each in PASSES.items() if each.exact],
+        "passes": [name for name, each in PASSES.items() if each.exact and each.by_default],
         "device": "webgpu-min",
         "verify": {"gate": "exact"},
         "target": {"repo": target or _default_target(source)},

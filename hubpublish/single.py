@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
-from hubpublish.devices import PROFILES, Fit, NodeWidth, Profile, measure_fit
+from hubpublish.devices import PROFILES, NodeWidth, Profile
 from hubpublish.devices.fit import node_widths
+from hubpublish.devices.runtimes import Runtime, read_runtime, runtime_names
 from hubpublish.errors import HubpublishError, SourceError, UsageError
-from hubpublish.model import GraphStatistics, graph_statistics, load
+from hubpublish.inspection import Inspection, inspect
+from hubpublish.model import load
 from hubpublish.passes import PASSES
 from hubpublish.recipe import InputSpec, PassSpec, Tolerance, VerifySpec
 from hubpublish.recipe.messages import message
@@ -36,28 +38,25 @@ WIDEST = 50  # nodes that an inspection lists
 BOUNDS = tuple(Tolerance.model_fields)
 
 
-class Inspection(BaseModel):
-    """A model against a device: counts, fit, and the nodes that take most storage buffers."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class FileInspection(Inspection):
+    """What an inspection says of a file; ``widest`` are the nodes that take most storage buffers."""
 
     file: str
-    statistics: GraphStatistics
-    fit: Fit
     widest: tuple[NodeWidth, ...]
 
 
 def rewrite_file(
     source: Path, target: Path, passes: Sequence[str], device: str | None, report: Path | None = None
 ) -> Rewrite:
-    """Rewrite one file with passes as the command line names them; without any, every exact one.
+    """Rewrite one file with passes as the command line names them; without any, every exact one
+    but those that only tidy.
 
     Raises:
         UsageError: A pass or device is unknown, or a file would be written over another of them.
         HubpublishError: See `hubpublish.rewrite.rewrite`.
     """
     specs = [parse_pass(text) for text in passes] or [
-        PassSpec.model_validate(each.name) for each in PASSES.values() if each.exact
+        PassSpec.model_validate(each.name) for each in PASSES.values() if each.exact and each.by_default
     ]
     if target.exists() and source.exists() and target.samefile(source):
         raise UsageError(
@@ -75,22 +74,20 @@ def rewrite_file(
     return done
 
 
-def inspect_file(path: Path, device: str) -> Inspection:
-    """Count one file and measure it against a device profile.
+def inspect_file(path: Path, device: str, runtime: str | None = None) -> FileInspection:
+    """Hold one file against a device profile and a runtime; without one the worst of those listed counts.
 
     Raises:
-        UsageError: The device is unknown.
+        UsageError: The device or the runtime is unknown.
         SourceError, UnsupportedModelError: The file cannot be read.
     """
     profile = find_profile(device)
+    its = find_runtime(runtime) if runtime is not None else None
     model = load(path)
+    found = inspect(model, profile, its)
     widths = sorted(node_widths(model), key=lambda width: -width.slots)
-    return Inspection(
-        file=str(path),
-        statistics=graph_statistics(model),
-        fit=measure_fit(model, profile),
-        widest=tuple(widths[:WIDEST]),
-    )
+    fields = {name: getattr(found, name) for name in Inspection.model_fields}
+    return FileInspection(**fields, file=str(path), widest=tuple(widths[:WIDEST]))
 
 
 def verify_files(
@@ -212,6 +209,19 @@ def find_profile(name: str) -> Profile:
     if name not in PROFILES:
         raise UsageError(f"unknown device {name!r}", where="--device", hint=nearest(name, PROFILES))
     return PROFILES[name]
+
+
+def find_runtime(name: str) -> Runtime:
+    """The runtime of that name.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if name not in runtime_names():
+        names = runtime_names()
+        hint = f"{nearest(name, names)}; there are {', '.join(names)}"
+        raise UsageError(f"unknown runtime {name!r}", where="--runtime", hint=hint)
+    return read_runtime(name)
 
 
 def _valid(make: Callable[[], _T], where: str | None = None, known: Iterable[str] = ()) -> _T:

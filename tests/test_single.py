@@ -16,6 +16,8 @@ from hubpublish.verify import Verification
 from tests.errors import error_of
 from tests.publication import SMALL, model_bytes, sha256
 
+DEFAULT = [name for name, each in PASSES.items() if each.exact and each.by_default]
+
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
@@ -27,7 +29,7 @@ def source(tmp_path: Path) -> Path:
 class TestRewrite:
     def test_applies_every_exact_pass_by_default(self, source: Path, tmp_path: Path) -> None:
         done = rewrite_file(source, tmp_path / "out.onnx", [], None)
-        assert [outcome.name for outcome in done.outcomes] == [n for n, each in PASSES.items() if each.exact]
+        assert [outcome.name for outcome in done.outcomes] == DEFAULT
         assert done.fit is None
 
     def test_applies_the_named_ones_in_order(self, source: Path, tmp_path: Path) -> None:
@@ -141,11 +143,16 @@ class TestInspection:
             ("join", 10),
             ("scale", 3),
         ]
-        assert single.Inspection.model_validate_json(found.model_dump_json()) == found
+        assert single.FileInspection.model_validate_json(found.model_dump_json()) == found
 
     def test_needs_a_device_that_there_is(self, source: Path) -> None:
         error = error_of(UsageError, lambda: inspect_file(source, "webgpu-mni"))
         assert error.hint == "did you mean 'webgpu-min'?"
+
+    def test_needs_a_runtime_that_there_is(self, source: Path) -> None:
+        assert inspect_file(source, "webgpu-min", "web-1.30").runtimes == ("web-1.30",)
+        error = error_of(UsageError, lambda: inspect_file(source, "webgpu-min", "web-1.31"))
+        assert str(error.hint).startswith("did you mean 'web-1.30'?; there are web-1.22, ")
 
 
 class TestReport:
@@ -160,7 +167,7 @@ class TestReport:
                 "size": (tmp_path / "out.onnx").stat().st_size,
             }
         ]
-        assert [each["name"] for each in report["passes"]] == list(PASSES)
+        assert [each["name"] for each in report["passes"]] == DEFAULT
         assert (report["before"]["nodes"], report["after"]["nodes"]) == (8, 16)
         assert (len(report["fit_before"]["too_wide"]), report["fit"]["too_wide"]) == (2, [])
 

@@ -32,7 +32,7 @@ def rewrite(
         typer.Option(
             "--pass",
             metavar="NAME[:key=value,...]",
-            help="A pass with its options; repeat for several. Default: every exact pass.",
+            help="A pass with its options; repeat for several. Default: every exact one but those that tidy.",
         ),
     ] = None,
     device: Annotated[
@@ -62,22 +62,37 @@ def rewrite(
 @app.command(
     epilog=examples(
         "hubpublish inspect model.onnx --device webgpu-min",
+        "hubpublish inspect model.onnx --device webgpu-chromium --runtime web-1.30 --json",
     )
 )
-def inspect(model: ModelFile, device: Device = "webgpu-min", as_json: Json = False) -> None:
-    """Count a model's operators and storage buffers.
+def inspect(
+    model: ModelFile,
+    device: Device = "webgpu-min",
+    runtime: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Runtime, such as web-1.30 or native-0.4.0. Default: all that are listed, the worst counts.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Say what stands in the way of a model on a device, and which pass removes it.
 
-    Says for the widest nodes how many storage buffers they bind in a shader, what the device grants,
-    and which pass narrows them. Operators that run without a shader bind none and are not listed.
+    For every node that does not fit or does not run on the GPU: what is wrong, what the runtime does
+    then, and the pass that removes it; then how many tensors are copied between GPU and CPU, the
+    largest tensor, and the bytes that are alive at once. Nothing is run: it is worked out from tables of
+    the runtimes' kernels. The table puts equal nodes together; --json has each of them.
     """
     from hubpublish import single
+    from hubpublish.cli import inspection
 
-    found = single.inspect_file(model, device)
+    found = single.inspect_file(model, device, runtime)
     if as_json:
         emit_json(found.model_dump(mode="json"))
-        return
-    _show_operators(found)
-    _show_fit(found)
+    else:
+        inspection.show(found)
 
 
 @app.command(
@@ -162,15 +177,22 @@ def passes(as_json: Json = False) -> None:
 
 @app.command(epilog=examples("hubpublish devices", "hubpublish devices --json"))
 def devices(as_json: Json = False) -> None:
-    """List the device profiles and their limits.
+    """List the device profiles and their limits, and the runtimes whose kernels are known.
 
     Storage buffers that one shader can bind, the largest binding and the largest buffer, and whether
     shaders can compute in half precision (shader-f16).
     """
     from hubpublish.devices import PROFILES
+    from hubpublish.devices.runtimes import all_runtimes
 
+    runtimes = all_runtimes()
     if as_json:
-        emit_json({"devices": [profile.model_dump() for profile in PROFILES.values()]})
+        emit_json(
+            {
+                "devices": [profile.model_dump() for profile in PROFILES.values()],
+                "runtimes": [each.model_dump(include={"name", "summary", "source"}) for each in runtimes],
+            }
+        )
         return
     from hubpublish.words import readable_bytes
 
@@ -188,6 +210,8 @@ def devices(as_json: Json = False) -> None:
             for profile in PROFILES.values()
         ],
     )
+    emit()
+    emit_table(["runtime", "what it is"], [[each.name, each.summary] for each in runtimes])
 
 
 def _pass_entry(each: Any) -> dict[str, Any]:
@@ -203,35 +227,3 @@ def _pass_entry(each: Any) -> dict[str, Any]:
         },
         "documentation": python_inspect.cleandoc(module.__doc__ or "") if module else "",
     }
-
-
-def _show_operators(found: Any) -> None:
-    statistics = found.statistics
-    emit(f"{statistics.nodes:,} nodes, opset {statistics.opset}", style="bold")
-    emit_table(["count", "operator"], [[f"{count:,}", op] for op, count in statistics.ops.items()])
-
-
-def _show_fit(found: Any) -> None:
-    from hubpublish.words import plural
-
-    fit = found.fit
-    emit()
-    emit(f"Widest nodes; {fit.profile} grants {fit.limit} storage buffers", style="bold")
-    emit_table(
-        ["buffers", "operator", "narrowed by", "node"],
-        [
-            [
-                str(width.slots),
-                width.op,
-                width.narrowed_by or "-",
-                width.node if width.scope == "main" else f"{width.node} in {width.scope}",
-            ]
-            for width in found.widest[:SHOWN]
-        ],
-    )
-    emit()
-    narrow, over = len(fit.too_wide), len(fit.too_wide) + len(fit.cannot_run)
-    if over:
-        emit(f"Do not fit {fit.profile}: {plural(over, 'node')}; passes can narrow {narrow:,}.")
-    else:
-        emit(f"Every node fits {fit.profile}.")

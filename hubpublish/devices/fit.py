@@ -3,8 +3,9 @@
 A shader binds one storage buffer for each tensor that it reads or writes on the GPU. Inputs that
 stay on the host (the sizes of a Split, the shape of a Reshape) and operators that run without a
 shader take none; ``operators.json`` lists both, read from the kernels of ONNX Runtime's WebGPU
-execution provider. Only Split's own limit differs between the listed runtimes, and there the
-formula below is the worst of them. Tensors are counted as if each fits one binding.
+execution provider and tried with the native plugin 0.4.0. Only Split's own limit differs between the
+listed runtimes, and there the formula below is the worst of them. Tensors are counted as if each fits
+one binding.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import onnx_ir as ir
 from pydantic import BaseModel, ConfigDict
 
 from hubpublish.devices.profiles import Profile
+from hubpublish.devices.runtimes import Runtime
 from hubpublish.model import node_label, scopes
 from hubpublish.model.statistics import op_name
 from hubpublish.passes import PASSES
@@ -64,9 +66,15 @@ class Fit(BaseModel):
         return not self.too_wide
 
 
-def measure_fit(model: ir.Model, profile: Profile) -> Fit:
-    """Count the slots of every node, in every scope, against the profile."""
+def measure_fit(model: ir.Model, profile: Profile, runtime: Runtime | None = None) -> Fit:
+    """Count the slots of every node, in every scope, against the profile.
+
+    With a runtime, nodes that it splits up by itself or has no kernels for are not counted; without one
+    the worst of the listed runtimes counts.
+    """
     widths = node_widths(model)
+    if runtime is not None:
+        widths = [each for each in widths if _is_one_shader(each.op, runtime)]
     over = [width for width in widths if width.slots > profile.storage_buffers]
     by_op: dict[str, NodeWidth] = {}
     for width in widths:
@@ -84,6 +92,10 @@ def measure_fit(model: ir.Model, profile: Profile) -> Fit:
         too_wide=tuple(width for width in over if width.narrowed_by),
         cannot_run=tuple(width for width in over if not width.narrowed_by),
     )
+
+
+def _is_one_shader(op: str, runtime: Runtime) -> bool:
+    return op in runtime.kernels and op not in runtime.splits_itself
 
 
 def node_widths(model: ir.Model) -> list[NodeWidth]:
@@ -105,12 +117,17 @@ def node_widths(model: ir.Model) -> list[NodeWidth]:
 
 def slots_of(node: ir.Node) -> int:
     """Storage-buffer slots that a node takes; 0 if it runs without a shader."""
-    host_inputs, without_shader = _operators()
+    _, without_shader = _operators()
     if node.domain not in DOMAINS_WITH_SHADERS or op_name(node) in without_shader:
         return 0
-    host = host_inputs.get(op_name(node), frozenset())
+    host = host_inputs_of(node)
     inputs = sum(1 for index, value in enumerate(node.inputs) if value is not None and index not in host)
     return inputs + sum(1 for value in node.outputs if value.name)
+
+
+def host_inputs_of(node: ir.Node) -> frozenset[int]:
+    """The inputs that a kernel on the GPU reads on the host, by position."""
+    return _operators()[0].get(op_name(node), frozenset())
 
 
 @cache

@@ -1,0 +1,302 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hubpublish.demo.config import SMALL
+from hubpublish.demo.model import build_model
+from hubpublish.devices import PROFILES
+from hubpublish.devices.runtimes import read_runtime, runtime_names
+from hubpublish.inspection import Finding, Inspection, inspect, webgpu_requirements
+from hubpublish.passes import PASSES
+from hubpublish.passes.removes import Problem, Removes, removed_by
+
+WEB = "web-1.30"
+
+
+def inspected(
+    body: str, profile: str = "webgpu-min", runtime: str | None = WEB, *, opset: int = 17
+) -> Inspection:
+    text = f'<ir_version: 9, opset_import: ["": {opset}]>\n{body}'
+    model = ir.from_proto(onnx.parser.parse_model(text))
+    return inspect(model, PROFILES[profile], read_runtime(runtime) if runtime else None)
+
+
+def the_finding(body: str, *arguments: str | None, opset: int = 17) -> Finding:
+    (finding,) = inspected(body, *arguments, opset=opset).findings  # type: ignore[arg-type]
+    return finding
+
+
+def parts(count: int) -> str:
+    return ", ".join(f"p{number}" for number in range(count))
+
+
+class TestFindings:
+    def test_of_a_model_that_fits_there_are_none(self) -> None:
+        found = inspected("g (float[4] x) => (float y) { y = Relu (x) }", runtime=None)
+        assert found
+        assert (found.findings, found.groups, found.passes) == ((), (), ())
+
+    def test_name_a_node_that_binds_too_many(self) -> None:
+        finding = the_finding(f"g (float[16] x) => (float p0) {{ [cut] {parts(16)} = Split (x) }}")
+        assert (finding.node, finding.op, finding.scope) == ("cut", "Split", "main")
+        assert (finding.what, finding.happens) == ("binds 17 of 8", "does not compile")
+        assert finding.passes == ("patch_grid", "split_tree")
+        assert not finding.believed
+
+    def test_do_not_name_what_a_runtime_splits_up_itself(self) -> None:
+        text = f"g (float[16] x) => (float y) {{ y = Concat <axis = 0> ({', '.join(['x'] * 16)}) }}"
+        assert not inspected(text).findings
+        assert the_finding(text, "webgpu-min", None).runtimes == ("web-1.22",)
+        assert the_finding(text, "webgpu-min", "web-1.22").passes == ("patch_grid", "concat_tree")
+
+    def test_know_the_limits_that_a_runtime_has_by_itself(self) -> None:
+        text = f"g (float[16] x) => (float p0) {{ {parts(8)} = Split (x) }}"
+        assert not inspected(text, "webgpu-desktop", WEB).findings
+        assert the_finding(text, "webgpu-desktop", "web-1.23").what == "binds 9 of 8"
+
+    def test_name_a_missing_kernel_and_what_is_copied(self) -> None:
+        text = """g (float[100] x) => (float y) { a = Relu (x) [sum] b = Sum (a, a) y = Sin (b) }"""
+        finding = the_finding(text)
+        assert (finding.problem, finding.what, finding.happens) == (
+            Problem.NO_KERNEL,
+            "no kernel for Sum",
+            "runs on the CPU",
+        )
+        assert (finding.bytes_from_gpu, finding.bytes_to_gpu, finding.passes) == (400, 400, ("sum_to_add",))
+
+    def test_name_a_missing_kernel_for_a_type(self) -> None:
+        text = "g (int64[4] x, int64 k) => (int64 y) { [it] y = Clip (x, k, k) }"
+        finding = the_finding(text)
+        assert (finding.what, finding.dtype, finding.passes) == ("no kernel for int64 Clip", "int64", ())
+
+    def test_name_a_missing_kernel_for_an_opset(self) -> None:
+        text = "g (float[1,4,8,8] x) => (float y) { y = GlobalAveragePool (x) }"
+        assert the_finding(text, opset=22).what == "no kernel for GlobalAveragePool as of opset 22"
+
+    def test_say_that_bytes_are_not_known(self) -> None:
+        finding = the_finding("g (float[N] x) => (float y) { a = Relu (x) b = Sum (a, a) y = Sin (b) }")
+        assert (finding.bytes_from_gpu, finding.bytes_to_gpu) == (None, None)
+
+    @pytest.mark.parametrize(
+        ("elements", "what", "happens"),
+        [
+            (2**25, None, None),
+            (2**25 + 1, "binding of 128 MiB over 128 MiB", "takes 4 bindings, which fit"),
+            (2**26 + 1, "buffer of 256 MiB over 256 MiB", "cannot be allocated"),
+        ],
+    )
+    def test_name_tensors_that_are_too_large(
+        self, elements: int, what: str | None, happens: str | None
+    ) -> None:
+        found = inspected(f"g (float[{elements}] x) => (float y) {{ y = Relu (x) }}").findings
+        assert [(each.what, each.happens) for each in found] == ([(what, happens)] if what else [])
+        assert not inspected(
+            f"g (float[{elements}] x) => (float y) {{ y = Relu (x) }}", "webgpu-desktop"
+        ).findings
+
+    def test_count_the_bindings_of_large_tensors(self) -> None:
+        names = ", ".join(["x"] * 6)
+        finding = the_finding(f"g (float[{2**26}] x) => (float y) {{ y = Max ({names}) }}")
+        assert finding.happens == "takes 14 bindings: does not compile"
+
+    def test_name_half_precision_where_there_is_none(self) -> None:
+        text = "g (float16[4] x) => (float16 y) { y = Relu (x) }"
+        finding = the_finding(text)
+        assert (finding.what, finding.happens) == ("shader-f16 is not available", "does not compile")
+        assert not inspected(text, "webgpu-desktop").findings
+
+    def test_name_a_scatter_of_nothing(self) -> None:
+        text = "g (float[4,4] x, int64[0,1] i, float[0,4] u) => (float y) { y = ScatterND (x, i, u) }"
+        finding = the_finding(text, opset=18)
+        assert (finding.problem, finding.passes) == (Problem.EMPTY, ("drop_empty_scatter",))
+        assert not inspected(text, runtime="native-0.4.0", opset=18).findings
+        assert not inspected(text.replace("0", "2"), opset=18).findings
+
+    def test_name_what_is_taken_and_does_not_run(self) -> None:
+        text = """g (float[1,1,4,4] x) => (float y) {
+          s = Constant <value = float[4] {1, 1, 2, 2}> ()
+          y = Resize <mode = "linear", antialias = 1> (x, , s) }"""
+        assert the_finding(text, opset=18).happens == "fails: the antialias attribute is not implemented"
+        assert not inspected(text.replace("antialias = 1", "antialias = 0"), opset=18).findings
+        text = "g (float[1,1,4,4] x) => (float y) { y, i = MaxPool <kernel_shape = [2, 2]> (x) }"
+        assert the_finding(text).problem == Problem.FAILS
+        assert not inspected(text.replace("y, i", "y")).findings
+
+    def test_say_where_it_is_so(self) -> None:
+        text = "g (float[1,1,4,4] x, float[1,2,2,2] g) => (float y) { y = GridSample (x, g) }"
+        finding = the_finding(text, "webgpu-min", None)
+        assert finding.runtimes == ("web-1.23", "web-1.24")
+        assert not finding.believed
+
+    def test_say_what_is_believed(self) -> None:
+        text = "g (float[4] x) => (float y) { y = Elu (x) z = Celu (x) }"
+        assert the_finding(text).believed
+        assert not the_finding(text, "webgpu-min", "native-0.4.0").believed
+
+    def test_name_types_that_are_not_known(self) -> None:
+        text = """<ir_version: 9, opset_import: ["": 17, "my": 1]>
+        g (float[4] x) => (float y) { a = my.Op (x) b = Slice (a, x, x) y = Sin (x) }"""
+        found = inspect(ir.from_proto(onnx.parser.parse_model(text)), PROFILES["webgpu-min"])
+        assert [(each.op, each.problem) for each in found.findings] == [
+            ("my::Op", Problem.NO_KERNEL),
+            ("Slice", Problem.UNKNOWN),
+        ]
+        assert found.totals.undecided == 1
+
+    def test_are_found_in_bodies(self) -> None:
+        text = """g (bool c, float[4] x) => (float[4] y) {
+          [if] y = If (c) <then_branch = t () => (float[4] p) { [inner] p = Sum (x, x) },
+                           else_branch = e () => (float[4] q) { q = Sin (x) }> }"""
+        finding = the_finding(text)
+        assert (finding.node, finding.scope) == ("inner", "main/if.then_branch")
+
+    def test_leave_constants_out(self) -> None:
+        text = """g (float[4] x) => (float y) {
+          a = Constant <value = int64[1] {4}> () b = Sum (c, c) c = Cast <to = 1> (a) y = Mul (x, b) }"""
+        assert not inspected(text).findings
+
+
+class TestRemedies:
+    def test_are_declared_or_follow_from_the_op_types(self) -> None:
+        ops = frozenset({"Sum"})
+        assert removed_by((), ops, narrows=True) == (Removes(Problem.STORAGE_BUFFERS, ops),)
+        assert {each.problem for each in removed_by((), ops, narrows=False)} == {
+            Problem.NO_KERNEL,
+            Problem.FAILS,
+        }
+        assert removed_by((), frozenset(), narrows=False) == ()
+        declared = (Removes(Problem.EMPTY, ops),)
+        assert removed_by(declared, ops, narrows=True) == declared
+
+    def test_are_named_only_on_the_way_to_what_they_are_for(self) -> None:
+        chain = """g (float[4,2] x, float[4,4] d) => (float y, int64 z) {
+          i = Cast <to = 7> (x) k = Constant <value = int64 {0}> () j = Clip (i, k, k) y = GatherND (d, j)
+          a = Cast <to = 7> (x) z = Neg (a) }"""
+        found = {each.op: each.passes for each in inspected(chain).findings}
+        assert found == {"Clip": ("int32_indices",), "Neg": ()}
+
+    def test_name_passes_that_there_are(self) -> None:
+        for each in PASSES.values():
+            assert all(isinstance(one, Removes) for one in each.removes)
+
+
+class TestGroups:
+    def test_put_equal_nodes_together(self) -> None:
+        text = f"""g (float[16] x) => (float p0) {{ {parts(16)} = Split (x)
+          {parts(8).replace("p", "q")} = Split (p1)
+          a = Sum (x, x) b = Sum (a, x) c = Sum (b, x) d = Relu (c) }}"""
+        found = inspected(text, opset=13)
+        assert [(each.nodes, each.op, each.what) for each in found.groups] == [
+            (2, "Split", "binds 9 to 17 of 8"),
+            (3, "Sum", "no kernel for Sum"),
+        ]
+        assert found.groups[1].first == "a"
+        assert found.passes == ("patch_grid", "split_tree", "sum_to_add")
+
+    def test_count_a_tensor_once(self) -> None:
+        text = """g (float[100] x) => (float y, float z) {
+          a = Relu (x) b = Sum (a, a) c = Sum (a, b) y = Sin (b) z = Cos (c) }"""
+        (group,) = inspected(text).groups
+        assert (group.bytes_from_gpu, group.bytes_to_gpu) == (400, 800)
+
+
+class TestTotals:
+    def test_count_nodes_and_copies(self) -> None:
+        totals = inspected("g (float[100] x) => (float y) { a = Relu (x) b = Sum (a, a) y = Sin (b) }").totals
+        assert (totals.nodes, totals.on_gpu, totals.on_cpu, totals.undecided) == (3, 2, 1, 0)
+        assert (totals.copies_from_gpu, totals.copies_to_gpu) == (1, 1)
+        assert (totals.bytes_from_gpu, totals.bytes_to_gpu, totals.unknown_copies) == (400, 400, 0)
+        assert totals.fits_wasm is True
+
+    def test_do_not_guess_sizes(self) -> None:
+        totals = inspected("g (float[N] x) => (float y) { a = Relu (x) b = Sum (a, a) y = Sin (b) }").totals
+        assert (totals.unknown_copies, totals.unknown_sizes, totals.fits_wasm) == (2, 4, None)
+
+    def test_compare_with_the_memory_of_webassembly(self) -> None:
+        text = "g (float[1073741824] x) => (float y) { y = Relu (x) }"
+        assert inspected(text).totals.fits_wasm is False
+
+
+class TestRequirements:
+    def test_are_in_the_words_of_webgpu(self) -> None:
+        text = """g (float16[100] x) => (float16 y) {
+          a = Relu (x) b = Add (a, x) c = Greater (a, b) y = Where (c, a, b) }"""
+        found = webgpu_requirements(inspected(text)).model_dump(mode="json")
+        assert found == {
+            "requiredLimits": {
+                "maxStorageBuffersPerShaderStage": 4,
+                "maxStorageBufferBindingSize": 200,
+                "maxBufferSize": 200,
+            },
+            "requiredFeatures": ["shader-f16"],
+            "peakBytes": 700,
+            "unknownSizes": 0,
+        }
+
+    def test_of_a_summary_are_the_same(self) -> None:
+        found = inspected("g (float[N] x) => (float y) { y = Relu (x) }")
+        assert webgpu_requirements(found) == webgpu_requirements(found.summary())
+        assert webgpu_requirements(found).requiredLimits.maxBufferSize is None
+
+
+class TestDemo:
+    def test_every_problem_has_a_pass_and_they_remove_all(self, demo: ir.Model) -> None:
+        before = inspect(demo, PROFILES["webgpu-min"])
+        assert all(group.passes for group in before.groups)
+        for name in before.passes:
+            PASSES[name]()(demo)
+        after = inspect(demo, PROFILES["webgpu-min"])
+        assert after
+        assert (after.totals.on_cpu, after.totals.copies_from_gpu, after.totals.copies_to_gpu) == (0, 0, 0)
+        assert after.totals.storage_buffers <= 8
+
+    @pytest.fixture
+    def demo(self) -> ir.Model:
+        return ir.from_proto(build_model(SMALL))
+
+
+OPS = ("Relu", "Sum", "Add", "Identity", "Cast", "Abs", "Concat", "Split", "Mul")
+DTYPES = (ir.DataType.FLOAT, ir.DataType.INT64, ir.DataType.INT32, ir.DataType.FLOAT16)
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> ir.Model:
+    lengths = draw(st.sampled_from([4, "N"]))
+    values = [ir.val(f"x{n}", dtype=draw(st.sampled_from(DTYPES)), shape=[lengths]) for n in range(2)]
+    inputs, nodes = list(values), []
+    for _ in range(draw(st.integers(1, 12))):
+        op = draw(st.sampled_from(OPS))
+        one, other = draw(st.sampled_from(values)), draw(st.sampled_from(values))
+        attributes = {"Cast": {"to": draw(st.sampled_from(DTYPES)).value}, "Concat": {"axis": 0}}.get(op, {})
+        taken = [one, other] if op in ("Sum", "Add", "Mul", "Concat") else [one]
+        node = ir.node(op, taken, attributes, num_outputs=2 if op == "Split" else 1)
+        for number, value in enumerate(node.outputs):
+            value.name = f"v{len(nodes)}_{number}"
+        nodes.append(node)
+        values += node.outputs
+    graph = ir.Graph(inputs, values[-1:], nodes=nodes, opset_imports={"": 17}, name="g")
+    return ir.Model(graph, ir_version=9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(graphs(), st.sampled_from([None, *runtime_names()]))
+def test_any_graph_is_inspected_alike_twice_and_left_alone(model: ir.Model, runtime: str | None) -> None:
+    its = read_runtime(runtime) if runtime else None
+    before = ir.to_proto(model).SerializeToString(deterministic=True)
+    found = inspect(model, PROFILES["webgpu-min"], its)
+    assert found == inspect(model, PROFILES["webgpu-min"], its)
+    assert ir.to_proto(model).SerializeToString(deterministic=True) == before
+    assert Inspection.model_validate(json.loads(found.model_dump_json())) == found
+    totals = found.totals
+    assert totals.nodes == totals.on_gpu + totals.on_cpu + totals.undecided <= len(list(model.graph))
+    assert sum(group.nodes for group in found.groups) == len(found.findings)
+    if not totals.undecided and totals.on_cpu == 0:
+        assert totals.copies_to_gpu == 0
+    assert np.isfinite(totals.peak_live_bytes)
