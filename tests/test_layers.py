@@ -22,8 +22,8 @@ FLOOR = (
     "hub",
 )
 LINE = (
-    *("recipe", "source", "rewrite", "verify", "runlog", "report", "usage", "card", "provenance", "publish"),
-    *("signing", "pixels", "pictures", "preview", "staging", "reproduce"),
+    *("recipe", "source", "inspection", "rewrite", "verify", "runlog", "report", "usage", "card"),
+    *("provenance", "publish", "signing", "pixels", "pictures", "preview", "staging", "reproduce"),
     *("transform", "preflight", "upstream", "workspace", "job", "pipeline", "rollback", "new", "single"),
     *("demo", "cli", "__main__"),
 )
