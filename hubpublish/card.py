@@ -8,28 +8,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Final, TypeVar
+from typing import Final
 
 from huggingface_hub import ModelCardData
-from pydantic import BaseModel, ConfigDict
 
 from hubpublish.markdown import CARD_TEMPLATE, render_template
+from hubpublish.on_device import device_rows, needs_in_words, obstacle_rows, runtimes_in_words
 from hubpublish.passes import PASSES
 from hubpublish.recipe import CardSpec
 from hubpublish.regions import empty_region
 from hubpublish.report import PassReport, Report, VariantReport
+from hubpublish.rows import Row, merged
 from hubpublish.usage import usage_of
 from hubpublish.words import readable_distance
 
 REASONS_SHOWN: Final = 3  # so many different reasons of skipped nodes a row of the card names
-
-
-class Row(BaseModel):
-    """A row of a table. Rows that say the same of several files become one."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    file: str
 
 
 class ReplacedRow(Row):
@@ -60,9 +53,6 @@ class VerifiedRow(Row):
     max_abs: float | None
 
 
-RowT = TypeVar("RowT", bound=Row)
-
-
 def render(report: Report, spec: CardSpec) -> str:
     """The card as it is published: YAML metadata and Markdown.
 
@@ -87,6 +77,10 @@ def render(report: Report, spec: CardSpec) -> str:
         verdict=verdict,
         same_bits=all(variant.verification.held == "exact" for variant in variants),
         will_not_run=sorted({(width.op, width.slots) for v in variants for width in v.fit.cannot_run}),
+        on_device=merged(row for variant in variants for row in device_rows(variant)),
+        obstacles=merged(row for variant in variants for row in obstacle_rows(variant)),
+        runtimes=runtimes_in_words(report),
+        needs_in_words=needs_in_words,
         runtime=first.runtime,
         provider=first.provider,
         images=_images(report),
@@ -194,16 +188,6 @@ def _worst(variant: VariantReport, figure: str, *, own: bool = False) -> str:
     distances = [output.own if own else output.distance for output in outputs]
     values = [getattr(distance, figure) for distance in distances if distance is not None]
     return readable_distance(max((value for value in values if value is not None), default=None))
-
-
-def merged(rows: Iterable[RowT]) -> list[RowT]:
-    """Rows in order, those that say the same of several files as one that names the files."""
-    found: dict[tuple[object, ...], RowT] = {}
-    for row in rows:
-        said = tuple(value for name, value in row if name != "file")
-        earlier = found.get(said)
-        found[said] = row.model_copy(update={"file": f"{earlier.file}, {row.file}"}) if earlier else row
-    return list(found.values())
 
 
 def _images(report: Report) -> list[str]:

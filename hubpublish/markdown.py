@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
 import jinja2
 
-from hubpublish.words import plural, readable_bytes, readable_distance
+from hubpublish.words import plural, readable_binary_bytes, readable_bytes, readable_distance
 
 CARD_TEMPLATE: Final = "model_card.md.j2"
 
@@ -33,8 +34,10 @@ def render_template(name: str, **values: object) -> str:
         autoescape=False,  # Markdown, not HTML
     )
     environment.filters |= {
+        "binary_bytes": readable_binary_bytes,
         "bytes": readable_bytes,
         "cell": cell,
+        "code": code,
         "distance": readable_distance,
         "lower_first": lambda text: text[:1].lower() + text[1:],
         "plural": plural,
@@ -45,6 +48,17 @@ def render_template(name: str, **values: object) -> str:
 def cell(text: str) -> str:
     """Text for a cell of a table: a bar or a line break would end the cell."""
     return " ".join(text.split()).replace("|", "\\|")
+
+
+def code(text: str) -> str:
+    """Any text as a code span that it cannot end, in a table or out of it, on one line.
+
+    What a terminal or a reader's eye could take for something else is a question mark.
+    """
+    line = "".join(char if char.isprintable() else "?" for char in " ".join(text.split()))
+    fence = "`" * max([1, *(len(run) + 1 for run in re.findall("`+", line))])
+    space = " " if line.startswith("`") or line.endswith("`") or not line else ""
+    return f"{fence}{space}{line}{space}{fence}"
 
 
 def template_folder() -> Path:

@@ -11,9 +11,11 @@ from typing import Final
 
 from hubpublish.card import ReplacedRow, replaced, verdict
 from hubpublish.markdown import render_template
+from hubpublish.on_device import device_rows, obstacle_rows, runtimes_in_words
 from hubpublish.pictures import NONE, Pictures
 from hubpublish.publish import Plan, tag_name
 from hubpublish.report import Report, VariantReport
+from hubpublish.rows import merged
 from hubpublish.verify import OutputComparison
 from hubpublish.verify.bench import LEVEL_NAMES
 from hubpublish.words import readable_distance
@@ -68,11 +70,13 @@ def render_preview(
         summary=_summary(plan),
         card_diff=diff,
         fence=_fence(diff),
+        on_device=merged(row for variant in report.variants for row in device_rows(variant)),
+        obstacles=merged(row for variant in report.variants for row in obstacle_rows(variant)),
+        runtimes=runtimes_in_words(report),
         variants=[_Described.of(variant) for variant in report.variants],
         pictures=pictures,
         width=PICTURE_WIDTH,
         verdict=verdict,
-        code=code,
         counted=counted,
         levels=LEVEL_NAMES,
     )
@@ -105,17 +109,6 @@ class _Described:
     def more_differing(self) -> int:
         """Values that differ in the outputs that have no row."""
         return sum(row.differing for row in self.more_outputs)
-
-
-def code(text: str) -> str:
-    """Any text as a code span that it cannot end, in a table or out of it, on one line.
-
-    What a terminal or a reader's eye could take for something else is a question mark.
-    """
-    line = "".join(char if char.isprintable() else "?" for char in " ".join(text.split()))
-    fence = "`" * max([1, *(len(run) + 1 for run in re.findall("`+", line))])
-    space = " " if line.startswith("`") or line.endswith("`") or not line else ""
-    return f"{fence}{space}{line}{space}{fence}"
 
 
 def counted(output: OutputComparison) -> str:

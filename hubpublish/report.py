@@ -16,12 +16,14 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict
 
 from hubpublish.devices import Fit, Profile
+from hubpublish.inspection import Requirements, Summary, webgpu_requirements
 from hubpublish.markdown import card_template_sha256
 from hubpublish.model import GraphStatistics, sha256_of
 from hubpublish.passes import PASSES, PassOutcome, Rewritten, Skipped
 from hubpublish.recipe import Recipe
 from hubpublish.recipe.writer import plain
 from hubpublish.rewrite import Rewrite
+from hubpublish.source import FetchedVariant
 from hubpublish.verify import Verification
 
 REPORT_SCHEMA: Final = 1
@@ -69,20 +71,13 @@ class PassReport(_Frozen):
         )
 
 
-class Needs(_Frozen):
-    """What a file asks of a device.
+class VariantReport(_Frozen):
+    """One model: where it came from, what became of it, and how that was proved.
 
     Attributes:
-        storage_buffers: Slots of the widest node, whether a pass could narrow it or not.
-        shader_f16: Whether it computes in half precision.
+        inspection_before, inspection: What stands in its way on the device, before and after.
+        needs: What the result asks of a device.
     """
-
-    storage_buffers: int
-    shader_f16: bool
-
-
-class VariantReport(_Frozen):
-    """One model: where it came from, what became of it, and how that was proved."""
 
     path: str
     dtype: str
@@ -93,8 +88,39 @@ class VariantReport(_Frozen):
     after: GraphStatistics
     fit_before: Fit
     fit: Fit
-    needs: Needs
+    inspection_before: Summary
+    inspection: Summary
+    needs: Requirements
     verification: Verification
+
+    @classmethod
+    def of(
+        cls,
+        fetched: FetchedVariant,
+        output: tuple[FileRecord, ...],
+        done: Rewrite,
+        verification: Verification,
+    ) -> VariantReport:
+        """Put together what was done to a variant; `done` must have been measured for a device."""
+        before, after = done.inspection_before, done.inspection
+        assert before is not None
+        assert after is not None
+        taken = (fetched.model, *fetched.data)
+        return cls(
+            path=fetched.variant.path,
+            dtype=fetched.variant.dtype,
+            source=tuple(FileRecord(path=file.path, sha256=file.sha256, size=file.size) for file in taken),
+            output=output,
+            passes=tuple(PassReport.of(outcome) for outcome in done.outcomes),
+            before=done.before,
+            after=done.after,
+            fit_before=before.fit,
+            fit=after.fit,
+            inspection_before=before.summary(),
+            inspection=after.summary(),
+            needs=webgpu_requirements(after),
+            verification=verification,
+        )
 
 
 class SourceReport(_Frozen):
@@ -167,13 +193,3 @@ def content_key(resolved: Recipe, images: Mapping[str, str]) -> str:
     """
     anywhere = resolved.source.model_copy(update={"revision": "any"})
     return run_key(resolved.model_copy(update={"source": anywhere}), images)
-
-
-def needs_of(rewrite: Rewrite) -> Needs:
-    """What the rewritten model asks of a device; `rewrite` must have been measured for one."""
-    fit = rewrite.fit
-    assert fit is not None
-    return Needs(
-        storage_buffers=fit.widest.slots if fit.widest else 0,
-        shader_f16=rewrite.after.half_precision,
-    )

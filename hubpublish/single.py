@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import ValidationError
 
-from hubpublish.devices import PROFILES, NodeWidth, Profile
+from hubpublish.devices import PROFILES, Device, NodeWidth, Profile
 from hubpublish.devices.fit import node_widths
 from hubpublish.devices.runtimes import Runtime, read_runtime, runtime_names
 from hubpublish.errors import HubpublishError, SourceError, UsageError
-from hubpublish.inspection import Inspection, inspect
+from hubpublish.inspection import Auto, Inspection, inspect
 from hubpublish.model import load
-from hubpublish.passes import PASSES
+from hubpublish.passes import PASSES, RewritePass
 from hubpublish.recipe import InputSpec, PassSpec, Tolerance, VerifySpec
 from hubpublish.recipe.messages import message
 from hubpublish.recipe.types import nearest, shown
@@ -46,18 +46,25 @@ class FileInspection(Inspection):
 
 
 def rewrite_file(
-    source: Path, target: Path, passes: Sequence[str], device: str | None, report: Path | None = None
+    source: Path,
+    target: Path,
+    passes: Sequence[str],
+    device: str | None,
+    report: Path | None = None,
+    runtime: str | None = None,
 ) -> Rewrite:
     """Rewrite one file with passes as the command line names them; without any, every exact one
-    but those that only tidy.
+    but those that only tidy. ``auto`` stands for those that the device asks for.
 
     Raises:
         UsageError: A pass or device is unknown, or a file would be written over another of them.
         HubpublishError: See `hubpublish.rewrite.rewrite`.
     """
-    specs = [parse_pass(text) for text in passes] or [
-        PassSpec.model_validate(each.name) for each in PASSES.values() if each.exact and each.by_default
-    ]
+    chosen = parse_passes(passes)
+    if runtime is not None and device is None:
+        raise UsageError("a runtime is asked for a device", where="--runtime", hint="name one with --device")
+    if isinstance(chosen, Auto) and device is None:
+        raise UsageError("passes are chosen for a device", where="--pass auto", hint="name one with --device")
     if target.exists() and source.exists() and target.samefile(source):
         raise UsageError(
             "the result would replace its source", where=str(target), hint="name another file to write to"
@@ -67,8 +74,8 @@ def rewrite_file(
     models = {path.resolve() for path in (source, target, target.with_name(f"{target.name}_data"))}
     if report is not None and report.resolve() in models:
         raise UsageError("the report would replace a model", where=str(report), hint="name another file")
-    profile = find_profile(device) if device else None
-    done = rewrite(source, target, [spec.build() for spec in specs], profile)
+    its = find_runtime(runtime) if runtime is not None else None
+    done = rewrite(source, target, chosen, Device(find_profile(device), its) if device else None)
     if report is not None:
         write_report(done, report)
     return done
@@ -130,15 +137,18 @@ def verify_files(
 
 def write_report(done: Rewrite, path: Path) -> None:
     """Write what a rewrite did as JSON: files, passes node by node, statistics, fit."""
+    before, after = done.inspection_before, done.inspection
     files = [done.saved.path, *([done.saved.data] if done.saved.data else [])]
     document = {
         "output": [FileRecord.of(file.name, file).model_dump(mode="json") for file in files],
         "passes": [PassReport.of(outcome).model_dump(mode="json") for outcome in done.outcomes],
         "before": done.before.model_dump(),
         "after": done.after.model_dump(),
-        # "is not None": a fit that does not hold is false.
-        "fit_before": done.fit_before.model_dump(mode="json") if done.fit_before is not None else None,
-        "fit": done.fit.model_dump(mode="json") if done.fit is not None else None,
+        # "is not None": an inspection that found something is false.
+        "fit_before": before.fit.model_dump(mode="json") if before is not None else None,
+        "fit": after.fit.model_dump(mode="json") if after is not None else None,
+        "inspection_before": before.summary().model_dump(mode="json") if before is not None else None,
+        "inspection": after.summary().model_dump(mode="json") if after is not None else None,
     }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -154,6 +164,23 @@ def in_words(result: Verification) -> str:
     levels = " and ".join(level.level for level in result.levels)
     inputs = plural(len(result.inputs), "input")
     return f"{result.held} on {inputs} (optimizations {levels}), {result.runtime}"
+
+
+def parse_passes(texts: Sequence[str]) -> tuple[RewritePass[Any], ...] | Auto:
+    """What ``--pass``, repeated, asks for; nothing asks for every exact pass but those that only tidy.
+
+    Raises:
+        UsageError: A pass or an option is unknown, or ``auto`` is not alone.
+    """
+    if "auto" in texts:
+        if len(texts) > 1:
+            raise UsageError(
+                "auto chooses all passes", where="--pass auto", hint="leave out auto, or all others"
+            )
+        return Auto()
+    if not texts:
+        return tuple(each() for each in PASSES.values() if each.exact and each.by_default)
+    return tuple(parse_pass(text).build() for text in texts)
 
 
 def parse_pass(text: str) -> PassSpec:

@@ -6,11 +6,11 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from hubpublish import provenance, signing
+from hubpublish import provenance, signing, webgpu
 from hubpublish import recipe as recipes
 from hubpublish.card import render
 from hubpublish.errors import HubError
-from hubpublish.layout import CARD, MANIFEST, PROVENANCE, RECIPE, REPORT, SIGNATURE
+from hubpublish.layout import CARD, MANIFEST, PROVENANCE, RECIPE, REPORT, SIGNATURE, WEBGPU
 from hubpublish.publish import StagedFile, make_manifest, stage
 from hubpublish.recipe import Recipe
 from hubpublish.report import FileRecord, Report
@@ -50,6 +50,7 @@ def stage_files(
         REPORT: report.to_json(),
         RECIPE: recipes.dumps(resolved),
         PROVENANCE: provenance.render(report),
+        WEBGPU: webgpu.render(report),
     }
     for path, text in texts.items():
         write_text(staging / path, text)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from hubpublish.devices import PROFILES
 from hubpublish.errors import HubpublishError, VerificationError
-from hubpublish.recipe import PassSpec, Recipe
-from hubpublish.report import FileRecord, PassReport, VariantReport, needs_of
+from hubpublish.recipe import Recipe
+from hubpublish.report import FileRecord, VariantReport
 from hubpublish.rewrite import Rewrite, rewrite
 from hubpublish.runlog import RunLog
 from hubpublish.source import FetchedVariant
@@ -56,19 +55,19 @@ def transform(fetched: FetchedVariant, context: RunContext) -> VariantReport:
         VerificationError: The rewrite does not compute the same, or that could not be decided.
     """
     variant = fetched.variant
-    passes = variant.passes if variant.passes is not None else context.recipe.passes
     context.say(f"rewriting {variant.path}")
     with context.log.timed(f"rewrite {variant.path}"), _named_as_in_the_repo(fetched):
         done = rewrite(
             fetched.model.local,
             context.staging / variant.path,
-            [spec.build() for spec in passes],
-            PROFILES[context.recipe.device.profile],
+            context.recipe.build_passes(variant),
+            context.recipe.device.build(),
         )
-    assert done.fit is not None
-    for width in done.fit.cannot_run:
+    assert done.inspection is not None
+    fit = done.inspection.fit
+    for width in fit.cannot_run:
         context.say(
-            f"{variant.path} will not run on {done.fit.profile}: {width.node} ({width.op}) binds "
+            f"{variant.path} will not run on {fit.profile}: {width.node} ({width.op}) binds "
             f"{width.slots} storage buffers, and no pass can narrow it"
         )
     files = [done.saved.path, *([done.saved.data] if done.saved.data else [])]
@@ -87,8 +86,8 @@ def transform(fetched: FetchedVariant, context: RunContext) -> VariantReport:
     )
     context.log.add_runs(variant.path, result.runs)
     if not result:
-        raise _failed(result, fetched, passes, done, context)
-    return _described(fetched, output, done, result)
+        raise _failed(result, fetched, done, context)
+    return VariantReport.of(fetched, output, done, result)
 
 
 @contextmanager
@@ -105,7 +104,6 @@ def _named_as_in_the_repo(fetched: FetchedVariant) -> Iterator[None]:
 def _failed(
     result: Verification,
     fetched: FetchedVariant,
-    passes: Sequence[PassSpec],
     done: Rewrite,
     context: RunContext,
 ) -> VerificationError:
@@ -113,7 +111,7 @@ def _failed(
     error = verification_error(result)
     folder = context.failures / fetched.variant.path
     context.say(f"{fetched.variant.path}: {result.reason}; looking for the cause")
-    culprit = _culprit(result, fetched, passes, done, folder, context)
+    culprit = _culprit(result, fetched, done, folder, context)
     evidence = f"; the models before and after it and their inputs are in {folder}" if culprit else ""
     return VerificationError(
         error.what + (f"; the cause is {culprit}" if culprit else ""),
@@ -127,7 +125,6 @@ def _failed(
 def _culprit(
     result: Verification,
     fetched: FetchedVariant,
-    passes: Sequence[PassSpec],
     done: Rewrite,
     folder: Path,
     context: RunContext,
@@ -138,7 +135,7 @@ def _culprit(
             return bisect(
                 result,
                 original,
-                builder(original, [spec.build() for spec in passes], builds),
+                builder(original, done.passes, builds),
                 done.outcomes,
                 spec=fetched.variant.verify or context.recipe.verify,
                 base_dir=context.folder,
@@ -150,26 +147,3 @@ def _culprit(
     except Exception as error:  # a search that breaks off must not hide what was found
         context.say(f"the cause was not found: {error}")
         return None
-
-
-def _described(
-    fetched: FetchedVariant, output: tuple[FileRecord, ...], done: Rewrite, result: Verification
-) -> VariantReport:
-    assert done.fit_before is not None
-    assert done.fit is not None
-    return VariantReport(
-        path=fetched.variant.path,
-        dtype=fetched.variant.dtype,
-        source=tuple(
-            FileRecord(path=file.path, sha256=file.sha256, size=file.size)
-            for file in (fetched.model, *fetched.data)
-        ),
-        output=output,
-        passes=tuple(PassReport.of(outcome) for outcome in done.outcomes),
-        before=done.before,
-        after=done.after,
-        fit_before=done.fit_before,
-        fit=done.fit,
-        needs=needs_of(done),
-        verification=result,
-    )

@@ -9,11 +9,13 @@ from typing import Any
 import yaml
 
 from hubpublish import recipe as recipes
-from hubpublish.devices import PROFILES
+from hubpublish.devices import PROFILES, Device
+from hubpublish.model import sha256_of
 from hubpublish.recipe import CardSpec, Recipe
 from hubpublish.recipe.writer import plain
-from hubpublish.report import FileRecord, PassReport, Report, SourceReport, VariantReport, needs_of
+from hubpublish.report import FileRecord, Report, SourceReport, VariantReport
 from hubpublish.rewrite import rewrite
+from hubpublish.source import FetchedVariant, SourceFile
 from hubpublish.verify import (
     Distance,
     InputResult,
@@ -70,23 +72,12 @@ def variant_report(
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "source.onnx", Path(folder) / "target.onnx"
         source.write_bytes(model_bytes(text) if text else model_bytes())
-        done = rewrite(source, target, [each.build() for each in recipe.passes], PROFILES["webgpu-min"])
-        files = (FileRecord.of(path, source),), (FileRecord.of(path, target),)
-    assert done.fit_before is not None
-    assert done.fit is not None
-    return VariantReport(
-        path=path,
-        dtype=dtype,
-        source=files[0],
-        output=files[1],
-        passes=tuple(PassReport.of(outcome) for outcome in done.outcomes),
-        before=done.before,
-        after=done.after,
-        fit_before=done.fit_before,
-        fit=done.fit,
-        needs=needs_of(done),
-        verification=proof or verification(),
-    )
+        variant = recipe.variants[0].model_copy(update={"path": path, "dtype": dtype})
+        done = rewrite(source, target, recipe.build_passes(variant), Device(PROFILES["webgpu-min"]))
+        file = SourceFile(path, source, sha256_of(source), source.stat().st_size)
+        fetched = FetchedVariant(variant, file, (), Path(folder))
+        output = (FileRecord.of(path, target),)
+    return VariantReport.of(fetched, output, done, proof or verification())
 
 
 def recipe_of(**changes: Any) -> Recipe:

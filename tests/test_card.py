@@ -11,14 +11,17 @@ import pytest
 import yaml
 from huggingface_hub import HfApi, ModelCard
 
-from hubpublish.card import failures, merged, render, replaced, verdict, verified, widest
+from hubpublish.card import failures, render, replaced, verdict, verified, widest
 from hubpublish.hub import validate_card
+from hubpublish.inspection.models import WASM_BYTES
 from hubpublish.markdown import cell, render_template, template_folder
 from hubpublish.pictures import NONE
 from hubpublish.publish import Plan, TargetState
 from hubpublish.regions import holds_words, outside_of, texts_of
 from hubpublish.report import Report
+from hubpublish.rows import merged
 from hubpublish.verify import InputResult
+from hubpublish.words import readable_binary_bytes
 from tests.publication import TARGET
 from tests.reports import COMMIT, card_spec, distance, report_of, variant_report, verification
 
@@ -80,7 +83,16 @@ class TestTemplates:
         # Also where it is only asked for, and would pass for "no".
         state = TargetState(TARGET, "main", False, None)
         given = {"report": report_of(), "plan": Plan(state, (), (), ()), "verdict": verdict, "code": str}
-        given |= {"tag": "", "withdrawn": False, "summary": "", "variants": [], "pictures": NONE}
+        given |= {
+            "runtimes": "",
+            "on_device": [],
+            "obstacles": [],
+            "tag": "",
+            "withdrawn": False,
+            "summary": "",
+            "variants": [],
+            "pictures": NONE,
+        }
         with pytest.raises(jinja2.UndefinedError, match="card_diff"):
             render_template("preview.md.j2", fence="", **given)
 
@@ -120,7 +132,11 @@ class TestNumbers:
     def test_in_tables_are_the_reports(self, report: Report, card: str) -> None:
         variant = report.variants[0]
         size = f"{variant.output[0].size / 1000:.1f} kB"
-        assert table(card, "File")[1][1:] == ["fp32", size, "7 storage buffers per shader"]
+        assert table(card, "File")[1][1:] == [
+            "fp32",
+            size,
+            "7 storage buffers per shader, tensors of up to 144 B",
+        ]
         rows = [[row[1], row[3], row[4]] for row in table(card, "Files")[1:]]
         assert rows == [
             ["`concat_tree`", "1 Concat", "3 Concat"],
@@ -150,6 +166,8 @@ class TestNumbers:
             known |= {f"{count:,}" for count in counts}
             known |= {f"{variant.before.nodes:,}", f"{variant.after.nodes:,}", "1,500"}
             known |= set(NUMBER.findall("".join(failures(report))))
+        limits = (report.device.max_binding_bytes, report.device.max_buffer_bytes, WASM_BYTES)
+        known |= {readable_binary_bytes(limit).split()[0] for limit in limits}
         assert set(NUMBER.findall(card)) <= known
 
     def test_differ_from_the_original_are_stated(self) -> None:
@@ -306,7 +324,8 @@ class TestText:
         headings = [line for line in card.splitlines() if re.match("#+ ", line)]
         assert headings == [
             "# A title",
-            *("## Usage", "## Files", "## Why the original fails", "## What was replaced", "## Verification"),
+            *("## Usage", "## Files", "## Why the original fails", "## What was replaced"),
+            *("## On the device", "## Verification"),
             *("## Provenance", "## Credits and license", "### Citation"),
         ]
         assert "License: `apache-2.0`; the source's card says `mit`.\nThe author said so." in card

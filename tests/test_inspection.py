@@ -13,7 +13,7 @@ from hubpublish.demo.config import SMALL
 from hubpublish.demo.model import build_model
 from hubpublish.devices import PROFILES
 from hubpublish.devices.runtimes import read_runtime, runtime_names
-from hubpublish.inspection import Finding, Inspection, inspect, webgpu_requirements
+from hubpublish.inspection import Auto, Finding, Inspection, inspect, webgpu_requirements
 from hubpublish.passes import PASSES
 from hubpublish.passes.removes import Problem, Removes, removed_by
 
@@ -205,6 +205,27 @@ class TestGroups:
           a = Relu (x) b = Sum (a, a) c = Sum (a, b) y = Sin (b) z = Cos (c) }"""
         (group,) = inspected(text).groups
         assert (group.bytes_from_gpu, group.bytes_to_gpu) == (400, 800)
+
+
+class TestAuto:
+    SUM = "g (float[4] x) => (float[4] y) { y = Sum (x, x) }"
+
+    def test_names_what_is_found_and_what_makes_any_file_smaller(self) -> None:
+        chosen = Auto().choose(inspected(self.SUM))
+        assert [each.name for each in chosen] == ["sum_to_add", "fold_constants", "compress_constants"]
+        assert all(each.options == each.Options() for each in chosen)
+
+    def test_keeps_the_order_of_the_list(self) -> None:
+        model = ir.from_proto(build_model(SMALL))
+        chosen = [each.name for each in Auto().choose(inspect(model, PROFILES["webgpu-min"]))]
+        assert chosen == [name for name in PASSES if name in chosen]
+        assert {"patch_grid", "sum_to_add", "int32_indices"} < set(chosen)
+
+    def test_has_approximate_ones_only_where_they_are_allowed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(PASSES["sum_to_add"], "exact", False)
+        found = inspected(self.SUM)
+        assert "sum_to_add" not in [each.name for each in Auto().choose(found)]
+        assert "sum_to_add" in [each.name for each in Auto(approximate=True).choose(found)]
 
 
 class TestTotals:

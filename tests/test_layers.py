@@ -22,7 +22,21 @@ FLOOR = (
     "hub",
 )
 LINE = (
-    *("recipe", "source", "inspection", "rewrite", "verify", "runlog", "report", "usage", "card"),
+    *(
+        "inspection",
+        "recipe",
+        "source",
+        "misfit",
+        "rewrite",
+        "verify",
+        "runlog",
+        "report",
+        "webgpu",
+        "rows",
+        "on_device",
+        "usage",
+        "card",
+    ),
     *("provenance", "publish", "signing", "pixels", "pictures", "preview", "staging", "reproduce"),
     *("transform", "preflight", "upstream", "workspace", "job", "pipeline", "rollback", "new", "single"),
     *("demo", "cli", "__main__"),

@@ -109,11 +109,11 @@ def test_what_no_pass_can_narrow_is_published_and_named(publication: Publication
     assert result.report is not None
     (variant,) = result.report.variants
     assert [(width.node, width.slots) for width in variant.fit.cannot_run] == [("lstm", 10)]
-    assert variant.needs.storage_buffers == 10
+    assert variant.needs.requiredLimits.maxStorageBuffersPerShaderStage == 10
     card = card_of(publication)
     assert "### Will not run on this device" in card
     assert "- LSTM: 10 storage buffers" in card
-    assert "| 10 storage buffers per shader |" in card
+    assert "| 10 storage buffers per shader, tensors of up to " in card
 
 
 def test_the_gate_that_held_is_stated(publication: Publication) -> None:
@@ -206,3 +206,39 @@ def test_a_model_that_needs_no_rewrite_is_published_all_the_same(publication: Pu
 
 def loaded(data: object) -> Recipe:
     return recipes.loads(yaml.safe_dump(data), "recipe.yaml")
+
+
+def test_passes_chosen_for_the_device_are_those_of_the_report(publication: Publication) -> None:
+    publication.seed()
+    device = {"profile": "webgpu-min", "runtime": "web-1.30"}
+    recipe = publication.recipe(passes="auto", device=device)
+    result = publication.run(recipe)
+    assert result.status == "published"
+    assert result.report is not None
+    (variant,) = result.report.variants
+    assert {"split_tree", "sum_to_add", "fold_constants"} <= {each.name for each in variant.passes}
+    assert variant.inspection_before.totals.on_cpu == 1
+    assert variant.inspection.groups == ()
+    assert variant.inspection.runtimes == ("web-1.30",)
+    files = publication.published()
+    assert recipes.loads(files["recipe.yaml"].decode()).passes == "auto"
+    assert json.loads(files["webgpu.json"])["files"][MODEL]["requiredFeatures"] == []
+    assert "webgpu.json" in json.loads(files["manifest.json"])["files"]
+    assert "Worked out from the graph for web-1.30, not measured" in card_of(publication)
+    again = publication.run(recipe)
+    assert again.status == "nothing_to_do"
+
+
+def test_an_approximate_pass_is_chosen_where_the_gate_is_a_tolerance(
+    publication: Publication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publication.models[MODEL] = model_bytes(TANH)
+    publication.seed()
+    monkeypatch.setitem(PASSES, "nearly", Nearly)
+    monkeypatch.setattr(Nearly, "shrinks", True)  # as if any device asked for it
+    exact = publication.run(publication.recipe(passes="auto"), dry_run=True)
+    bounded = publication.run(
+        publication.recipe(passes="auto", verify={"gate": {"max_abs": 1e-3}}), dry_run=True
+    )
+    names = [[each.name for each in run.report.variants[0].passes] for run in (exact, bounded) if run.report]
+    assert ["nearly" in each for each in names] == [False, True]

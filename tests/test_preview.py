@@ -7,8 +7,9 @@ import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from hubpublish.markdown import code
 from hubpublish.pictures import NONE, Picture, PictureRow, Pictures, VariantPictures
-from hubpublish.preview import code, operator_rows, output_rows, render_preview
+from hubpublish.preview import operator_rows, output_rows, render_preview
 from hubpublish.publish import Conflict, Plan, PlanEntry, TargetState
 from hubpublish.recipe.writer import plain
 from hubpublish.report import Report
@@ -238,7 +239,8 @@ class TestPictures:
     def test_that_cannot_be_drawn_are_a_line(self) -> None:
         text = preview(*ENTRIES, pictures=Pictures(missing="pictures of the outputs need Pillow: `pip ...`"))
         assert (
-            "\n## Pictures\n\nNone: pictures of the outputs need Pillow: `pip ...`.\n\n## Operators\n" in text
+            "\n## Pictures\n\nNone: pictures of the outputs need Pillow: `pip ...`.\n\n## On the device\n"
+            in text
         )
 
     def test_without_any_there_is_no_section(self) -> None:

@@ -256,7 +256,7 @@ class TestNotTheSame:
             assert file.why in (None, "edited since; what was published is made again")
         error = result.error()
         assert (error.kind, error.exit_code) == ("not_reproduced", 5)
-        assert "2 of 8 files" in error.what
+        assert "2 of 9 files" in error.what
         assert {file["path"]: file["status"] for file in error.details["files"]}[MODEL] == "edited"  # type: ignore[attr-defined]
 
     def test_a_deleted_file(self, published: Published) -> None:

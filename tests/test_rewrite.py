@@ -7,14 +7,14 @@ import numpy as np
 import onnx
 import pytest
 
-from hubpublish.devices import PROFILES
+from hubpublish.devices import PROFILES, Device
 from hubpublish.errors import DeviceFitError, SourceError, UsageError
 from hubpublish.passes import PASSES, RewritePass
 from hubpublish.rewrite import rewrite
 from tests.errors import error_of
 from tests.publication import SMALL, model_bytes
 
-MIN = PROFILES["webgpu-min"]
+MIN = Device(PROFILES["webgpu-min"])
 
 
 @pytest.fixture
@@ -35,15 +35,16 @@ def test_measures_before_and_after(source: Path, tmp_path: Path) -> None:
     assert [outcome.name for outcome in done.outcomes] == list(PASSES)
     assert (done.before.nodes, done.after.nodes) == (8, 16)
     assert (done.before.ops["Sum"], done.after.ops.get("Sum")) == (1, None)
-    assert done.fit_before is not None
-    assert not done.fit_before
-    assert done.fit
+    assert done.inspection_before is not None
+    assert not done.inspection_before.fit
+    assert done.inspection is not None
+    assert done.inspection.fit
     onnx.checker.check_model(onnx.load(done.saved.path), full_check=True)
 
 
 def test_without_a_profile_fits_nothing(source: Path, tmp_path: Path) -> None:
     done = rewrite(source, tmp_path / "out.onnx", [])
-    assert (done.fit_before, done.fit) == (None, None)
+    assert (done.inspection_before, done.inspection) == (None, None)
     assert done.saved.path.exists()
 
 

@@ -30,7 +30,32 @@ class TestRewrite:
     def test_applies_every_exact_pass_by_default(self, source: Path, tmp_path: Path) -> None:
         done = rewrite_file(source, tmp_path / "out.onnx", [], None)
         assert [outcome.name for outcome in done.outcomes] == DEFAULT
-        assert done.fit is None
+        assert done.inspection is None
+
+    def test_applies_those_that_the_device_asks_for(self, source: Path, tmp_path: Path) -> None:
+        report = tmp_path / "report.json"
+        done = rewrite_file(source, tmp_path / "out.onnx", ["auto"], "webgpu-min", report, "web-1.30")
+        names = ["split_tree", "sum_to_add", "fold_constants", "compress_constants"]
+        assert [outcome.name for outcome in done.outcomes if outcome.name != "patch_grid"] == names
+        written = json.loads(report.read_text("utf-8"))
+        assert written["inspection_before"]["totals"]["on_cpu"] == 1
+        assert written["inspection"]["totals"]["on_cpu"] == 0
+        assert written["inspection"]["runtimes"] == ["web-1.30"]
+
+    @pytest.mark.parametrize(
+        ("passes", "runtime", "said"),
+        [
+            (["auto"], None, "passes are chosen for a device"),
+            (["auto", "sum_to_add"], None, "auto chooses all passes"),
+            (["sum_to_add"], "web-1.30", "a runtime is asked for a device"),
+        ],
+    )
+    def test_refuses_what_has_no_meaning(
+        self, source: Path, tmp_path: Path, passes: list[str], runtime: str | None, said: str
+    ) -> None:
+        out = tmp_path / "out.onnx"
+        error = error_of(UsageError, lambda: rewrite_file(source, out, passes, None, None, runtime))
+        assert (error.what, error.exit_code, out.exists()) == (said, 2, False)
 
     def test_applies_the_named_ones_in_order(self, source: Path, tmp_path: Path) -> None:
         passes = ["sum_to_add", "concat_tree:max_inputs=3"]

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hubpublish.cli.options import Device, Json, ModelFile, cache_folder, examples
+from hubpublish.cli.options import Device, Json, ModelFile, Runtime, cache_folder, examples
 from hubpublish.cli.output import emit, emit_json, emit_table, note, prose
 
 app = typer.Typer()
@@ -18,7 +18,7 @@ SHOWN = 10  # so many nodes of a kind are listed
 
 @app.command(
     epilog=examples(
-        "hubpublish rewrite model.onnx out.onnx --device webgpu-min",
+        "hubpublish rewrite model.onnx out.onnx --pass auto --device webgpu-min",
         "hubpublish rewrite model.onnx out.onnx --pass concat_tree:max_inputs=4 --pass sum_to_add",
     )
 )
@@ -32,12 +32,14 @@ def rewrite(
         typer.Option(
             "--pass",
             metavar="NAME[:key=value,...]",
-            help="A pass with its options; repeat for several. Default: every exact one but those that tidy.",
+            help="A pass with its options; repeat for several. auto: those that `inspect` names for the "
+            "device. Default: every exact one but those that tidy.",
         ),
     ] = None,
     device: Annotated[
         str | None, typer.Option(help="Device profile that the result must fit.", show_default=False)
     ] = None,
+    runtime: Runtime = None,
     report: Annotated[
         Path | None, typer.Option(help="Write what was done, node by node, as JSON.", show_default=False)
     ] = None,
@@ -49,7 +51,7 @@ def rewrite(
     """
     from hubpublish import single
 
-    done = single.rewrite_file(source, target, passes or [], device, report)
+    done = single.rewrite_file(source, target, passes or [], device, report, runtime)
     for outcome in done.outcomes:
         emit(f"{outcome.name}: {len(outcome.rewritten):,} rewritten, {len(outcome.skipped):,} left alone")
         for skipped in outcome.skipped[:SHOWN]:
@@ -68,14 +70,7 @@ def rewrite(
 def inspect(
     model: ModelFile,
     device: Device = "webgpu-min",
-    runtime: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Runtime, such as web-1.30 or native-0.4.0. Default: all that are listed, the worst counts.",
-            show_default=False,
-        ),
-    ] = None,
+    runtime: Runtime = None,
     as_json: Json = False,
 ) -> None:
     """Say what stands in the way of a model on a device, and which pass removes it.

@@ -14,6 +14,15 @@ Endpoint = Annotated[
     typer.Option("--endpoint", help="Base URL of the Hub. Default: HF_ENDPOINT, or the public Hub."),
 ]
 Device = Annotated[str, typer.Option("--device", help="Device profile; see `hubpublish devices`.")]
+Runtime = Annotated[
+    str | None,
+    typer.Option(
+        "--runtime",
+        metavar="NAME",
+        help="Runtime, such as web-1.30 or native-0.4.0. Default: all that are listed, the worst counts.",
+        show_default=False,
+    ),
+]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file.", show_default=False)]
 
 

@@ -1,14 +1,16 @@
 """What stands in the way of a model on a device, node by node, and which pass removes it.
 
 ``findings.py`` looks at the nodes, ``remedies.py`` asks the passes, ``groups.py`` puts equal findings
-together, ``requirements.py`` says what an app must ask of a device.
+together, ``choice.py`` picks passes by them, ``requirements.py`` says what an app must ask of a device.
 """
 
+from hubpublish.inspection.choice import Auto
 from hubpublish.inspection.findings import inspect
 from hubpublish.inspection.models import Finding, Group, Inspection, Summary, Totals
 from hubpublish.inspection.requirements import Requirements, webgpu_requirements
 
 __all__ = [
+    "Auto",
     "Finding",
     "Group",
     "Inspection",

@@ -1,4 +1,4 @@
-"""Large constants that consist of small ones are stored as these, and computed from them. Exact.
+"""Large constants as nodes that compute them from small ones. Exact.
 
 Removes: bytes of the file that say nothing, such as 42 of the 224 MB of BiRefNet: coordinates for its
 deformable convolutions, each of which repeats along all axes but two.
@@ -60,6 +60,7 @@ class CompressConstants(TidyPass[CompressConstantsOptions]):
 
     name = "compress_constants"
     exact = True
+    shrinks = True
     summary = "Constants of {min_bytes} bytes or more that consist of smaller ones are computed from these"
     Options = CompressConstantsOptions
 

@@ -1,4 +1,4 @@
-"""What does not depend on an input is computed once, and stored as a constant. Exact.
+"""What depends on no input as a constant. Exact.
 
 Removes: the thousands of nodes of shape arithmetic that exporters write, many of int64, which the WebGPU
 execution provider leaves to the CPU, and the time that a runtime takes to load them.
@@ -66,6 +66,7 @@ class FoldConstants(TidyPass[FoldConstantsOptions]):
 
     name = "fold_constants"
     exact = True
+    shrinks = True
     summary = "What depends on no input is stored as a constant, up to {max_bytes} bytes each"
     Options = FoldConstantsOptions
 

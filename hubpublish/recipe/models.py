@@ -11,9 +11,11 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from hubpublish.devices import PROFILES
+from hubpublish.devices import PROFILES, Device, read_runtime, runtime_names
+from hubpublish.inspection import Auto
+from hubpublish.passes import RewritePass
 from hubpublish.recipe.checks import findings
-from hubpublish.recipe.pass_spec import PassSpec
+from hubpublish.recipe.pass_spec import Passes
 from hubpublish.recipe.types import (
     Dtype,
     License,
@@ -33,7 +35,7 @@ from hubpublish.recipe.types import (
     problem,
     shown,
 )
-from hubpublish.recipe.verify_spec import VerifySpec
+from hubpublish.recipe.verify_spec import Tolerance, VerifySpec
 
 SCHEMA_VERSIONS = (1,)
 """The versions of the recipe's format that this version reads."""
@@ -83,7 +85,7 @@ class Variant(RecipeModel):
     data: tuple[DataFile, ...] = Field(
         default=(), description="The files with its external data; they are in the model's folder or below."
     )
-    passes: tuple[PassSpec, ...] | None = Field(
+    passes: Passes | None = Field(
         default=None, description="Passes for this variant in place of the recipe's."
     )
     verify: VerifySpec | None = Field(
@@ -101,6 +103,17 @@ def _list_profiles(schema: dict[str, Any]) -> None:
     schema["enum"] = list(PROFILES)
 
 
+def _runtime(value: str) -> str:
+    if value not in runtime_names():
+        raise problem(f"unknown runtime {shown(value)}; {nearest(value, runtime_names())}")
+    return value
+
+
+def _list_runtimes(schema: dict[str, Any]) -> None:
+    # Typed as text or null; only a text has a list to choose from.
+    schema["anyOf"][0]["enum"] = list(runtime_names())
+
+
 class DeviceSpec(RecipeModel):
     """What the result must fit; if it does not, nothing is published. A bare text is the profile."""
 
@@ -109,11 +122,28 @@ class DeviceSpec(RecipeModel):
         description="The device profile that every node must fit, if a pass can narrow it at all.",
         json_schema_extra=_list_profiles,
     )
+    runtime: Annotated[str, AfterValidator(_runtime)] | None = Field(
+        default=None,
+        description="What will run the files, such as web-1.30. Without one, of every runtime that "
+        "`hubpublish devices` lists the worst counts.",
+        json_schema_extra=_list_runtimes,
+    )
+    enforce_sizes: bool = Field(
+        default=False,
+        strict=True,
+        description="Publish nothing if a tensor is larger than a binding or buffer of the profile, or if "
+        "that cannot be told. Otherwise the card says how large they must be.",
+    )
 
     @model_validator(mode="before")
     @classmethod
     def _from_profile(cls, data: object) -> object:
         return {"profile": data} if isinstance(data, str) else data
+
+    def build(self) -> Device:
+        """The device, with its tables read."""
+        runtime = read_runtime(self.runtime) if self.runtime is not None else None
+        return Device(PROFILES[self.profile], runtime, self.enforce_sizes)
 
 
 class Target(RecipeModel):
@@ -184,8 +214,10 @@ class Recipe(RecipeModel):
     variants: Annotated[tuple[Variant, ...], AfterValidator(_at_least_one)] = Field(
         description="The ONNX models to take.", json_schema_extra={"minItems": 1}
     )
-    passes: tuple[PassSpec, ...] = Field(
-        description="The rewrites, in order: each a name, or one name with a mapping of its options."
+    passes: Passes = Field(
+        description="The rewrites, in order: each a name, or one name with a mapping of its options. Or "
+        "auto: those that `hubpublish inspect` names for the device, and those that make any file smaller; "
+        "approximate ones only where the gate of the verification is a tolerance."
     )
     device: DeviceSpec = Field(
         default=DeviceSpec(), description="What the result must fit, or nothing is published."
@@ -201,3 +233,10 @@ class Recipe(RecipeModel):
                 "recipe_findings", "{text}", {"text": found[0].text, "findings": tuple(found)}
             )
         return self
+
+    def build_passes(self, variant: Variant) -> tuple[RewritePass[Any], ...] | Auto:
+        """The passes for a variant, ready to run, or how they are chosen."""
+        passes = self.passes if variant.passes is None else variant.passes
+        if passes == "auto":
+            return Auto(approximate=isinstance((variant.verify or self.verify).gate, Tolerance))
+        return tuple(each.build() for each in passes)

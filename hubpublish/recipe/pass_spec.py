@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, SerializeAsAny, model_serializer, model_validator
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    SerializeAsAny,
+    Tag,
+    model_serializer,
+    model_validator,
+)
 
 from hubpublish.passes import PASSES, PassOptions, RewritePass
 from hubpublish.recipe.types import RecipeModel, nearest, problem, shown
@@ -55,3 +63,18 @@ def _split_pass(data: object) -> tuple[object, object]:
     if isinstance(data, Mapping) and len(data) == 1:
         return next(iter(data.items()))
     raise problem("a pass is a name, or one name with a mapping of its options")
+
+
+def _auto(value: object) -> object:
+    if value != "auto":
+        hint = f"write it as a list: [{value}]" if value in PASSES else "write auto, or a list of passes"
+        raise problem(f"unknown word {shown(value)} for passes; {hint}")
+    return value
+
+
+Passes = Annotated[
+    Annotated[Literal["auto"], BeforeValidator(_auto), Tag("auto")]
+    | Annotated[tuple[PassSpec, ...], Tag("passes")],
+    Discriminator(lambda value: "auto" if isinstance(value, str) else "passes"),
+]
+"""What a recipe says under ``passes``."""

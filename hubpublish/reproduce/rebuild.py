@@ -16,7 +16,7 @@ from hubpublish.publish import Manifest, StagedFile
 from hubpublish.publish.manifest import manifest_with
 from hubpublish.recipe import Recipe
 from hubpublish.recipe.writer import plain
-from hubpublish.report import FileRecord, PassReport, Report, SourceReport, VariantReport, needs_of
+from hubpublish.report import FileRecord, Report, SourceReport, VariantReport
 from hubpublish.reproduce.published import NotRebuiltError, Publication
 from hubpublish.rewrite import rewrite
 from hubpublish.source import FetchedSource, FetchedVariant
@@ -86,29 +86,16 @@ def _rewritten(
     fetched: FetchedVariant, published: VariantReport, recipe: Recipe, folder: Path
 ) -> VariantReport:
     """The variant's report as it comes out here; what the verification found is that of then."""
-    variant = fetched.variant
-    passes = [each.build() for each in (recipe.passes if variant.passes is None else variant.passes)]
+    path = fetched.variant.path
     try:
-        done = rewrite(fetched.model.local, folder / variant.path, passes, PROFILES[recipe.device.profile])
+        done = rewrite(
+            fetched.model.local, folder / path, recipe.build_passes(fetched.variant), recipe.device.build()
+        )
     except (DeviceFitError, SourceError, UnsupportedModelError) as error:
-        raise NotRebuiltError(f"this version does not rewrite {variant.path}: {error.what}") from None
+        raise NotRebuiltError(f"this version does not rewrite {path}: {error.what}") from None
     saved = [done.saved.path, *([done.saved.data] if done.saved.data else [])]
-    return published.model_copy(
-        update={
-            "dtype": variant.dtype,
-            "source": tuple(
-                FileRecord(path=file.path, sha256=file.sha256, size=file.size)
-                for file in (fetched.model, *fetched.data)
-            ),
-            "output": tuple(FileRecord.of(path.relative_to(folder).as_posix(), path) for path in saved),
-            "passes": tuple(PassReport.of(outcome) for outcome in done.outcomes),
-            "before": done.before,
-            "after": done.after,
-            "fit_before": done.fit_before,
-            "fit": done.fit,
-            "needs": needs_of(done),
-        }
-    )
+    output = tuple(FileRecord.of(path.relative_to(folder).as_posix(), path) for path in saved)
+    return VariantReport.of(fetched, output, done, published.verification)
 
 
 def _manifest(then: Manifest, files: Sequence[StagedFile], report: Report, folder: Path) -> StagedFile:

@@ -8,6 +8,7 @@ import pytest
 
 from hubpublish import recipe
 from hubpublish.errors import RecipeError
+from hubpublish.inspection import Auto
 from hubpublish.passes import PASSES
 
 from .conftest import Change, Problems
@@ -78,6 +79,31 @@ def test_inputs(changed: Change) -> None:
     assert found.values == {"sr": 16000, "mode": "on", "flag": True, "grid": grid, "7": []}
 
 
+def test_a_device_is_a_profile_or_more(changed: Change) -> None:
+    plain = recipe.loads(changed("device: webgpu-min", "device: webgpu-chromium")).device.build()
+    assert (plain.profile.name, plain.runtime, plain.enforce_sizes) == ("webgpu-chromium", None, False)
+    more = "device: {profile: webgpu-desktop, runtime: web-1.30, enforce_sizes: true}"
+    device = recipe.loads(changed("device: webgpu-min", more)).device.build()
+    assert device.runtime is not None
+    assert (device.profile.name, device.runtime.name, device.enforce_sizes) == (
+        "webgpu-desktop",
+        "web-1.30",
+        True,
+    )
+
+
+def test_passes_may_be_chosen_by_themselves(changed: Change) -> None:
+    listed = "  - concat_tree: {max_inputs: 6}\n  - sum_to_add\n"
+    auto = changed("passes:\n" + listed, "passes: auto\n")
+    found = recipe.loads(auto)
+    assert found.build_passes(found.variants[0]) == Auto()
+    assert recipe.loads(recipe.dumps(found)) == found
+    bounded = recipe.loads(auto.replace("gate: exact", "gate: {max_abs: 1e-3}"))
+    assert bounded.build_passes(bounded.variants[0]) == Auto(approximate=True)
+    own = recipe.loads(auto.replace("    data:", "    passes: [sum_to_add]\n    data:"))
+    assert [each.name for each in own.build_passes(own.variants[0])] == ["sum_to_add"]  # type: ignore[union-attr]
+
+
 def test_a_variant_overrides(changed: Change) -> None:
     override = "dtype: fp32\n    passes: [sum_to_add]\n    verify: {gate: exact_unoptimized}"
     variant = recipe.loads(changed("dtype: fp32", override)).variants[0]
@@ -105,6 +131,26 @@ ONE_PROBLEM = [
         "24:3: duplicate key 'license' in card: lines 23 and 24",
     ),
     ("card:", "schema: 1\ncard:", "22:1: duplicate key 'schema' at the top level: lines 1 and 22"),
+    (
+        "  - concat_tree: {max_inputs: 6}\n  - sum_to_add\n",
+        "  automatic\n",
+        "14:3: passes: unknown word 'automatic' for passes; write auto, or a list of passes",
+    ),
+    (
+        "  - concat_tree: {max_inputs: 6}\n  - sum_to_add\n",
+        "  sum_to_add\n",
+        "14:3: passes: unknown word 'sum_to_add' for passes; write it as a list: [sum_to_add]",
+    ),
+    (
+        "device: webgpu-min",
+        "device: {runtime: web-1.3}",
+        "16:19: device.runtime: unknown runtime 'web-1.3'; did you mean 'web-1.30'?",
+    ),
+    (
+        "device: webgpu-min",
+        "device: {enforce_sizes: 1}",
+        "16:25: device.enforce_sizes must be true or false, not 1",
+    ),
     (
         "  - sum_to_add",
         "  - sum_to_ad",

@@ -1,0 +1,88 @@
+"""What an inspection says of a model before and after, in the words of the card and the preview."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hubpublish.inspection import Group, Requirements, Totals
+from hubpublish.inspection.models import WASM_BYTES
+from hubpublish.report import Report, VariantReport
+from hubpublish.rows import Row
+from hubpublish.words import plural, readable_binary_bytes
+
+
+class DeviceRow(Row):
+    """One figure of a model on the device, before and after."""
+
+    what: str
+    before: str
+    after: str
+
+
+class ObstacleRow(Row):
+    """What still stands in the way of nodes of the result."""
+
+    nodes: int
+    op: str
+    what: str
+    happens: str
+
+
+def device_rows(variant: VariantReport) -> Iterator[DeviceRow]:
+    """Where the nodes run, what is copied, and how large things are."""
+    before, after = _figures(variant.inspection_before.totals), _figures(variant.inspection.totals)
+    for what, figure in before.items():
+        yield DeviceRow(file=f"`{variant.path}`", what=what, before=figure, after=after[what])
+
+
+def obstacle_rows(variant: VariantReport) -> Iterator[ObstacleRow]:
+    """What the inspection still finds, what keeps a model from running first."""
+    for each in variant.inspection.groups:
+        yield ObstacleRow(
+            file=f"`{variant.path}`", nodes=each.nodes, op=each.op, what=_what(each), happens=each.happens
+        )
+
+
+def runtimes_in_words(report: Report) -> str:
+    """Which runtime the figures are of."""
+    first = report.variants[0].inspection
+    return f"the worst of {', '.join(first.runtimes)}" if len(first.runtimes) > 1 else first.runtimes[0]
+
+
+def needs_in_words(needs: Requirements) -> str:
+    """What a file asks of a device."""
+    limits = needs.requiredLimits
+    words = [f"{plural(limits.maxStorageBuffersPerShaderStage, 'storage buffer')} per shader"]
+    if limits.maxStorageBufferBindingSize is not None:
+        words.append(f"tensors of up to {readable_binary_bytes(limits.maxStorageBufferBindingSize)}")
+    if needs.unknownSizes:
+        words.append(f"{plural(needs.unknownSizes, 'tensor')} of unknown size")
+    words += [f"the feature `{feature}`" for feature in needs.requiredFeatures]
+    return ", ".join(words)
+
+
+def _what(group: Group) -> str:
+    return f"{group.what} (believed, not measured)" if group.believed else group.what
+
+
+def _figures(totals: Totals) -> dict[str, str]:
+    at_least = "at least " if totals.unknown_sizes else ""
+    live, weights, most = map(
+        readable_binary_bytes, (totals.peak_live_bytes, totals.weight_bytes, WASM_BYTES)
+    )
+    heap = {True: "below", False: "above", None: "perhaps above"}[totals.fits_wasm]
+    undecided = f", {totals.undecided:,} undecided" if totals.undecided else ""
+    largest = f"{at_least}{readable_binary_bytes(totals.largest.bytes)}" if totals.largest else "unknown"
+    return {
+        "Nodes, once constants are folded": f"{totals.nodes:,}",
+        "of them on the CPU": f"{totals.on_cpu:,}{undecided}",
+        "Copies from the GPU in a run": _copies(totals.copies_from_gpu, totals.bytes_from_gpu, totals),
+        "Copies to the GPU in a run": _copies(totals.copies_to_gpu, totals.bytes_to_gpu, totals),
+        "Largest tensor": largest,
+        "Alive at once": f"{at_least}{live}, {weights} of it weights; {heap} WebAssembly's {most}",
+    }
+
+
+def _copies(count: int, nbytes: int, totals: Totals) -> str:
+    at_least = "at least " if totals.unknown_copies else ""
+    return f"{count:,} ({at_least}{readable_binary_bytes(nbytes)})" if count else "0"

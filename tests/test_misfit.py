@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+
+from hubpublish.devices import PROFILES, Device
+from hubpublish.errors import DeviceFitError
+from hubpublish.rewrite import rewrite
+from tests.errors import error_of
+
+MIN = PROFILES["webgpu-min"]
+HEADER = '<ir_version: 8, opset_import: ["": 17]>'
+
+
+def model(folder: Path, text: str) -> Path:
+    path = folder / "model.onnx"
+    onnx.save(onnx.parser.parse_model(f"{HEADER} {text}"), path)
+    return path
+
+
+def refused(source: Path, out: Path) -> DeviceFitError:
+    error = error_of(DeviceFitError, lambda: rewrite(source, out, [], Device(MIN, enforce_sizes=True)))
+    assert not out.exists()
+    assert error.exit_code == 4
+    return error
+
+
+@pytest.mark.parametrize(
+    ("lines", "what"),
+    [
+        # 4,096 rows of float32: 2**15 columns are 512 MiB, 2**14 are 256 MiB, 2**13 are 128 MiB.
+        (2**15, "buffer of 512 MiB over 256 MiB"),
+        (2**14, "binding of 256 MiB over 128 MiB"),
+    ],
+)
+def test_a_tensor_that_is_too_large_is_named(tmp_path: Path, lines: int, what: str) -> None:
+    source = model(tmp_path, f"g (float[4096, {lines}] x) => (float[4096, {lines}] y) {{ y = Relu (x) }}")
+    assert rewrite(source, tmp_path / "all.onnx", [], Device(MIN)).inspection is not None
+    error = refused(source, tmp_path / "out.onnx")
+    assert error.what == f"1 node needs larger tensors than webgpu-min grants: Relu y in main: {what}"
+    assert (error.kind, error.where) == ("too_large", str(source))
+    assert [each["node"] for each in error.details["nodes"]] == ["y"]  # type: ignore[attr-defined]
+
+
+def test_what_fits_a_binding_is_not_refused(tmp_path: Path) -> None:
+    source = model(tmp_path, "g (float[4096, 8192] x) => (float[4096, 8192] y) { y = Relu (x) }")
+    rewrite(source, tmp_path / "out.onnx", [], Device(MIN, enforce_sizes=True))
+    assert (tmp_path / "out.onnx").exists()
+
+
+def test_a_size_that_is_not_known_is_not_taken_for_small(tmp_path: Path) -> None:
+    source = model(tmp_path, "g (float[N, 4] x) => (float[N, 4] y) { y = Relu (x) }")
+    error = refused(source, tmp_path / "out.onnx")
+    assert error.kind == "sizes_unknown"
+    assert error.what == "the size of 2 tensors is not known, so it is not known whether they fit webgpu-min"
