@@ -19,7 +19,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from hubpublish.errors import RecipeError, SourceError, UsageError
 from hubpublish.hub import retried, translated
-from hubpublish.passes import PASSES
 from hubpublish.recipe import Recipe, loads
 from hubpublish.recipe.types import License, Line, ModelPath, PipelineTag, RepoId, TargetRepo
 from hubpublish.recipe.writer import plain, to_yaml
@@ -70,7 +69,7 @@ class _Findings:
 
 
 def draft(api: HfApi, source: str, target: str | None = None) -> Draft:
-    """A first recipe for a repo: all its ONNX variants, pinned, with the exact passes.
+    """A first recipe for a repo: all its ONNX variants, pinned, with the exact passes that each needs.
 
     Args:
         api: The Hub to ask.
@@ -91,7 +90,7 @@ def draft(api: HfApi, source: str, target: str | None = None) -> Draft:
         "schema": 1,
         "source": {"repo": source, "revision": "main", "copy": [name for name in COPIED if name in listing]},
         "variants": _variants(api, info, listing, found),
-        "passes": [name for name, each in PASSES.items() if each.exact and each.by_default],
+        "passes": "auto",
         "device": "webgpu-min",
         "verify": {"gate": "exact"},
         "target": {"repo": target or _default_target(source)},
@@ -245,7 +244,10 @@ def _text(recipe: Recipe, info: ModelInfo, found: _Findings) -> str:
         head += ["", "Still open:", *(f"- {each}" for each in found.open)]
     about = {
         "variants": ["The files to publish; take out those that nobody needs. A SHA-256 pins each."],
-        "passes": ["The rewrites, in this order; `hubpublish passes` explains them."],
+        "passes": [
+            "auto: the exact rewrites that each file needs for the device. Or a list of them, in order, with",
+            "options: [patch_grid, split_tree: {max_outputs: 5}]; `hubpublish passes` explains them.",
+        ],
         "device": ["What every node must fit, or nothing is published; `hubpublish devices` lists them."],
         "verify": [
             "Inputs beyond float tensors of a fixed shape need a word here, by the input's name:",
