@@ -32,7 +32,7 @@ class Grid:
         counts: How many pieces the tensor has on each axis; 1 where its length is not certain.
         places: How many pieces the result has on each axis.
         axes: For each axis of the result the tensor's axis that runs along it in a piece; None for length 1.
-        digits: Those of the pieces' numbers; see `patch_grid_order`.
+        digits: Those of the pieces' numbers; see `order`.
     """
 
     shape: Dims
