@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import inspect as python_inspect
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hubpublish.cli.options import Device, Json, ModelFile, Runtime, cache_folder, examples
 from hubpublish.cli.output import emit, emit_json, emit_table, note, prose
+from hubpublish.errors import UsageError
+
+if TYPE_CHECKING:
+    from hubpublish.verify.webgpu import WebGpuVerification
 
 app = typer.Typer()
 
@@ -102,9 +106,20 @@ def verify(
         Path, typer.Argument(metavar="REWRITTEN", help="The rewritten ONNX file.", show_default=False)
     ],
     gate: Annotated[
-        str, typer.Option(help="exact, exact_unoptimized, or bounds such as max_abs=1e-3,mean_abs=1e-5.")
-    ] = "exact",
-    ep: Annotated[str, typer.Option(help="Execution provider: cpu.")] = "cpu",
+        str | None,
+        typer.Option(
+            help="exact (the default), exact_unoptimized, or bounds such as max_abs=1e-3,mean_abs=1e-5; "
+            "on WebGPU bounds, or none.",
+            show_default=False,
+        ),
+    ] = None,
+    ep: Annotated[str, typer.Option(help="Execution provider: cpu or webgpu.")] = "cpu",
+    storage_buffers: Annotated[
+        int, typer.Option(min=8, help="On WebGPU: the most that a shader gets, where that can be lowered.")
+    ] = 8,
+    assign_only: Annotated[
+        bool, typer.Option("--assign-only", help="On WebGPU: only load the models, and say what runs where.")
+    ] = False,
     shape: Annotated[
         list[str] | None,
         typer.Option(
@@ -130,19 +145,35 @@ def verify(
     Each model runs in a process of its own, with optimizations disabled and at the default level.
     Undecided is not passed: if the original crashes, or its outputs do not depend on its inputs, the
     exit code is 5.
+
+    With --ep webgpu both run on a WebGPU device, a software adapter if there is no other: which nodes are on
+    the CPU, what is copied, and how far the outputs are from the original's on the CPU.
     """
     from hubpublish import single
 
+    given: dict[str, Any] = {"shapes": shape or [], "values": value or [], "files": input_file or [], "say": note}
+    if ep == "webgpu":
+        _show_webgpu(
+            single.verify_files_on_webgpu(
+                original,
+                rewritten,
+                gate=gate,
+                storage_buffers=storage_buffers,
+                assign_only=assign_only,
+                cache=cache_folder(),
+                **given,
+            ),
+            as_json=as_json,
+        )
+        return
+    if ep != "cpu":
+        raise UsageError(f"unknown execution provider {ep!r}", where="--ep", hint="use cpu or webgpu")
     result = single.verify_files(
         original,
         rewritten,
-        gate=gate,
-        ep=ep,
-        shapes=shape or [],
-        values=value or [],
-        files=input_file or [],
+        gate=gate or "exact",
         cache=cache_folder() / "references",
-        say=note,
+        **given,
     )
     if as_json:
         emit_json({"verification": result.model_dump(mode="json")})
@@ -150,6 +181,17 @@ def verify(
         emit(f"Passed: {single.in_words(result)}")
         for each in result.notes:
             emit(each)
+
+
+def _show_webgpu(found: WebGpuVerification, *, as_json: bool) -> None:
+    if as_json:
+        emit_json({"webgpu": found.model_dump(mode="json")})
+        return
+    emit(f"{found.adapter.runtime} on {found.adapter}")
+    for run in found.runs:
+        emit(f"{run.model}: {run}")
+    for each in found.accumulations:
+        emit(f"half precision: {each.op} {each.node} adds up {each.terms:,} products")
 
 
 @app.command(epilog=examples("hubpublish passes", "hubpublish passes --json"))

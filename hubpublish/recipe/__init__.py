@@ -13,7 +13,7 @@ from hubpublish.recipe.models import (
 from hubpublish.recipe.pass_spec import PassSpec
 from hubpublish.recipe.reader import load, loads
 from hubpublish.recipe.schema import json_schema
-from hubpublish.recipe.verify_spec import Gate, InputSpec, Tolerance, VerifySpec
+from hubpublish.recipe.verify_spec import Gate, InputSpec, Tolerance, VerifySpec, WebGpuSpec
 from hubpublish.recipe.writer import checked_target, dumps, resolved, target_repo
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "Tolerance",
     "Variant",
     "VerifySpec",
+    "WebGpuSpec",
     "checked_target",
     "dumps",
     "json_schema",

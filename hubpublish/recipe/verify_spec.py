@@ -50,6 +50,7 @@ Gate = Annotated[
     Discriminator(lambda value: "tolerance" if isinstance(value, Mapping | Tolerance) else "name"),
 ]
 
+_Count = Annotated[int, Field(strict=True, ge=8, lt=2**31)]  # WebGPU grants no fewer
 _Dimension = Annotated[int, Field(strict=True, ge=0, lt=2**31)]
 _Int64 = Annotated[int, Field(strict=True, ge=-(2**63), lt=2**63)]
 
@@ -83,6 +84,29 @@ class InputSpec(RecipeModel):
     )
 
 
+class WebGpuSpec(RecipeModel):
+    """What the rewritten model is run on WebGPU for. It takes a device: a software adapter will do."""
+
+    storage_buffers: _Count | None = Field(
+        default=8,
+        description="The most storage buffers that a shader shall get, if the system can lower what the "
+        "device grants. null: what it grants.",
+    )
+    bounds: Tolerance | None = Field(
+        default=None,
+        description="How far the outputs may be from the original's on the CPU. Without it that is measured.",
+    )
+    original: bool = Field(
+        default=False, strict=True, description="Run the original too, to see whether it fails there."
+    )
+    assign_only: bool = Field(
+        default=False,
+        strict=True,
+        description="Only load the model: where its nodes are and what is copied. For models that are too "
+        "large to run on a software adapter.",
+    )
+
+
 class VerifySpec(RecipeModel):
     """How the rewrite is proved before anything is published."""
 
@@ -93,3 +117,6 @@ class VerifySpec(RecipeModel):
         "the original's own two levels. Or bounds on the difference, for approximate passes.",
     )
     inputs: InputSpec = Field(default=InputSpec(), description="What to run both models on.")
+    webgpu: WebGpuSpec | None = Field(
+        default=None, description="Run the rewritten model on WebGPU as well; {} does with what is usual."
+    )

@@ -101,7 +101,7 @@ class Bench:
     ) -> Run:
         if self.progress:
             self.progress(f"running the {role} model on {inputs.label}, {LEVEL_NAMES[level]}")
-        made = run(model, level, self._fed(inputs), folder, self.limits, external_folder=external_folder)
+        made = run(model, level, self.feeds(inputs), folder, self.limits, external_folder=external_folder)
         self._measure(role, level, inputs, made)
         return made
 
@@ -125,7 +125,7 @@ class Bench:
             )
         )
 
-    def _fed(self, inputs: InputSet) -> tuple[Feed, ...]:
+    def feeds(self, inputs: InputSet) -> tuple[Feed, ...]:
         """The input set on disk, written once."""
         if inputs.digest not in self._feeds:
             folder = self.new_folder()

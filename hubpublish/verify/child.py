@@ -4,8 +4,9 @@ It is started as a script, with the path of a JSON request, and imports nothing 
 run costs little more than the import of the runtime. A crash leaves no result, which is a result.
 
 Request: ``model``, ``external_folder`` (where external data lies, if not beside the model), ``level``,
-``provider``, ``threads``, ``feeds`` ([{name, dtype, onnx, storage, shape, file}]), ``folder`` (for the
-outputs), ``parent`` (process id). Result, ``folder/result.json``: ``status`` (ok, does_not_load, fails,
+``threads``, ``feeds`` ([{name, dtype, onnx, storage, shape, file}]), ``folder`` (for the outputs), ``parent``
+(process id), ``webgpu`` (None: the CPU; else ``script``, which opens the session, and what that takes),
+``load_only``. Result, ``folder/result.json``: ``status`` (ok, does_not_load, fails,
 out_of_memory, broken), ``error``, ``runtime``, ``peak_bytes``, ``outputs`` ([{name, dtype, shape, file,
 sha256}]). Exit code 74: they could not be written. Tensors are raw bytes in C order, strings a JSON list.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import hashlib
+import importlib.util
 import json
 import os
 import signal
@@ -85,9 +87,11 @@ def run(request: dict[str, Any], folder: Path, result: dict[str, Any]) -> str:
     """Load, run once, write the outputs; returns the status."""
     note_phase(folder, "loading")
     try:
-        session = load(request)
+        session = load(request, result)
     except Exception as error:
         return failed(result, error, "does_not_load")
+    if request["load_only"]:
+        return "ok"
     note_phase(folder, "running")
     raw = [feed["name"] for feed in request["feeds"] if feed["dtype"] in RAW_TYPES]
     raw += [output.name for output in session.get_outputs() if tensor_type(output.type) in RAW_TYPES]
@@ -106,7 +110,7 @@ def note_phase(folder: Path, phase: str) -> None:
     (folder / "phase").write_text(phase, encoding="ascii")
 
 
-def load(request: dict[str, Any]) -> Any:
+def load(request: dict[str, Any], result: dict[str, Any]) -> Any:
     """The session: sequential, deterministic, with a fixed number of threads."""
     options = ort.SessionOptions()
     options.graph_optimization_level = {
@@ -125,7 +129,20 @@ def load(request: dict[str, Any]) -> Any:
             "session.model_external_initializers_file_folder_path", request["external_folder"]
         )
         model = Path(model).read_bytes()
-    return ort.InferenceSession(model, options, providers=[request["provider"]])
+    if request["webgpu"]:
+        opener = module_at(request["webgpu"]["script"])
+        return opener.open_session(model, options, request["webgpu"], Path(request["folder"]), result)
+    return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def module_at(path: str) -> Any:
+    """A module by its file: this process does not import the package."""
+    spec = importlib.util.spec_from_file_location("opener", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def failed(result: dict[str, Any], error: Exception, status: str) -> str:

@@ -12,15 +12,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from hubpublish.errors import UsageError, VerificationError
 from hubpublish.verify.result import Level
 
 CHILD = Path(__file__).with_name("child.py")
+WEBGPU_SCRIPT = Path(__file__).with_name("webgpu") / "session.py"
 CANNOT_WRITE = 74  # the child's exit code
 PROVIDER = "CPUExecutionProvider"
 POLL_SECONDS = (0.005, 0.05)  # first and longest pause between two looks at the child
@@ -68,8 +69,24 @@ class Output:
 
 
 @dataclass(frozen=True)
+class WebGpu:
+    """What a run on WebGPU takes.
+
+    Attributes:
+        library: The plugin.
+        environment: Variables of the child process beyond those of this one.
+    """
+
+    library: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Run:
-    """How a run ended. ``error`` is the runtime's text, or how the process died, in which ``phase``."""
+    """How a run ended. ``error`` is the runtime's text, or how the process died, in which ``phase``.
+
+    ``webgpu`` is what the session there told: ``adapters``, and ``nodes`` by provider and op type.
+    """
 
     status: Status
     error: str | None
@@ -77,6 +94,7 @@ class Run:
     outputs: tuple[Output, ...]
     seconds: float
     peak_bytes: int | None
+    webgpu: Mapping[str, Any] | None = None
 
 
 def run(
@@ -87,6 +105,8 @@ def run(
     limits: RunLimits,
     *,
     external_folder: Path | None = None,
+    webgpu: WebGpu | None = None,
+    load_only: bool = False,
 ) -> Run:
     """Run ``model`` once; outputs go to ``folder``, which must exist and be empty.
 
@@ -97,6 +117,8 @@ def run(
         folder: Where the outputs and the child's own files go.
         limits: What the run may take.
         external_folder: Where the model's external data lies, if not beside it.
+        webgpu: Run it there; None: on the CPU.
+        load_only: Only open the session.
 
     Raises:
         VerificationError: The child process itself does not work (kind ``runner``).
@@ -107,21 +129,22 @@ def run(
         "model": str(model.absolute()),
         "external_folder": str(external_folder.absolute()) if external_folder else None,
         "level": level,
-        "provider": PROVIDER,
         "threads": limits.threads,
         "feeds": [{**vars(feed), "file": str(feed.file.resolve())} for feed in feeds],
         "folder": str(folder.resolve()),
         "parent": os.getpid(),
+        "webgpu": {"script": str(WEBGPU_SCRIPT), "library": webgpu.library} if webgpu else None,
+        "load_only": load_only,
     }
     (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
     start = time.monotonic()
-    with _child(folder) as process:
+    with _child(folder, webgpu.environment if webgpu else {}) as process:
         peak, killed = _watch(process, limits, start)
     return _read(folder, process.returncode, killed, peak, time.monotonic() - start)
 
 
 @contextlib.contextmanager
-def _child(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _child(folder: Path, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     """The started child, in a process group of its own; on leaving it is gone, whatever happened."""
     # -P: this folder must not become sys.path[0], where bisect.py would hide the standard library's.
     command = [sys.executable, "-P", str(CHILD), str(folder / "request.json")]
@@ -132,7 +155,11 @@ def _child(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
             stdout=stderr,
             stderr=stderr,
             start_new_session=True,
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # numpy's threads would only cost start-up
+            env={
+                **os.environ,
+                "OPENBLAS_NUM_THREADS": "1",
+                **environment,
+            },  # numpy's threads would only cost start-up
         )
     try:
         yield process
@@ -226,7 +253,15 @@ def _read(folder: Path, code: int, killed: Status | None, peak: int | None, seco
         )
         for output in result["outputs"]
     )
-    return Run(result["status"], result["error"], phase, outputs, seconds, result["peak_bytes"] or peak)
+    return Run(
+        status=result["status"],
+        error=result["error"],
+        phase=phase,
+        outputs=outputs,
+        seconds=seconds,
+        peak_bytes=result["peak_bytes"] or peak,
+        webgpu=result.get("webgpu"),
+    )
 
 
 def _died(

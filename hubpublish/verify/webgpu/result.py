@@ -1,0 +1,138 @@
+"""What a verification on WebGPU found, as data. Durations and memory do not repeat and are not serialized."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from hubpublish.errors import VerificationError
+from hubpublish.verify.result import OutputComparison
+from hubpublish.words import readable_distance
+
+Kind = Literal["webgpu_fails", "webgpu_on_cpu", "webgpu_different"]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Adapter(_Frozen):
+    """The device that was used.
+
+    Attributes:
+        names: The Vulkan devices that there are; the one that was used, if it is one. Empty without Vulkan.
+        runtime: Runtime and plugin with their versions.
+        storage_buffers: What it was seen to grant a shader; None: more than were tried.
+        asked: What it was asked to grant at most; None: its own limit.
+        not_lowered: Why it grants more than it was asked to; None if it does not.
+    """
+
+    names: tuple[str, ...]
+    runtime: str
+    storage_buffers: int | None
+    asked: int | None
+    not_lowered: str | None = None
+
+    def __str__(self) -> str:
+        name = " or ".join(self.names) or "an unnamed adapter"
+        limit = (
+            f"{self.storage_buffers} storage buffers"
+            if self.storage_buffers
+            else "more than 64 storage buffers"
+        )
+        lowered = f" (not lowered to {self.asked}: {self.not_lowered})" if self.not_lowered else ""
+        return f"{name} with {limit}{lowered}"
+
+
+class WebGpuRun(_Frozen):
+    """One model on the device.
+
+    Attributes:
+        model: Which one.
+        status: ``ok``, ``assigned`` (it was loaded and not run), or how the run ended.
+        error: The runtime's own words.
+        on_gpu: Nodes on the GPU, once the runtime has optimized the model; None if it was not loaded.
+        on_cpu: Nodes on the CPU, by op type.
+        copies_to_gpu, copies_from_gpu: Tensors that are copied in each run.
+        outputs: Each output against the original's on the CPU, at the runtime's default level.
+    """
+
+    model: Literal["original", "rewritten"]
+    status: str
+    error: str | None = None
+    on_gpu: int | None = None
+    on_cpu: dict[str, int] = {}
+    copies_to_gpu: int = 0
+    copies_from_gpu: int = 0
+    outputs: tuple[OutputComparison, ...] = ()
+    seconds: float = Field(default=0.0, exclude=True)
+    peak_bytes: int | None = Field(default=None, exclude=True)
+
+    def __str__(self) -> str:
+        if not self.ran:
+            return f"{self.status}: {self.error}" if self.error else self.status
+        on_cpu = sum(self.on_cpu.values())
+        ops = f" ({', '.join(f'{count} {op}' for op, count in self.on_cpu.items())})" if on_cpu else ""
+        copies = f"{self.copies_to_gpu} copies to the GPU and {self.copies_from_gpu} from it in a run"
+        words = [f"{self.on_gpu} nodes on the GPU, {on_cpu} on the CPU{ops}", copies]
+        for output in self.outputs:
+            furthest = output.distance.max_abs if output.distance is not None else None
+            distance = f"{readable_distance(furthest)} at most" if output.distance else output.mismatch
+            words.append(f"{output.name!r} differs from the CPU's by {distance}")
+        return "; ".join(words)
+
+    @property
+    def ran(self) -> bool:
+        """Whether it did what was asked of it."""
+        return self.status in ("ok", "assigned")
+
+
+class Accumulation(_Frozen):
+    """A node that adds up many products in half precision, which is what such a device rounds most.
+
+    ``terms`` is how many each element of its result is the sum of.
+    """
+
+    node: str
+    op: str
+    terms: int
+
+
+class WebGpuVerification(_Frozen):
+    """Whether the rewritten model runs on the device, and near enough to the CPU.
+
+    Attributes:
+        passed: Whether the rewritten model runs there, and holds the bounds.
+        kind, reason, hint: Why not.
+        adapter: Where.
+        bounds: The largest distances that were allowed; empty: they were only measured.
+        input: Label of the input that it was run on; None: nothing was run.
+        runs: The original, if it was asked for, and the rewritten model.
+        culprit: The first node whose result is too far from the CPU's; None: not looked for, or not found.
+        accumulations: The largest of a model in half precision.
+    """
+
+    passed: bool
+    kind: Kind | None = None
+    reason: str | None = None
+    hint: str | None = None
+    adapter: Adapter
+    bounds: dict[str, float] = {}
+    input: str | None = None
+    runs: tuple[WebGpuRun, ...] = ()
+    culprit: str | None = None
+    accumulations: tuple[Accumulation, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+
+def webgpu_error(result: WebGpuVerification) -> VerificationError:
+    """The error for a model that did not pass."""
+    return VerificationError(
+        result.reason or "the rewritten model was not proved to run on WebGPU",
+        hint=result.hint,
+        kind=result.kind,
+        details={"webgpu": result.model_dump(mode="json")},
+    )
