@@ -129,6 +129,6 @@ def _verdict(found: Inspection) -> Iterator[str]:
         yield f"Every node fits {fit.profile}."
     if found.passes:
         yield f"Passes that remove some of it: {', '.join(found.passes)}"
-        yield "`hubpublish rewrite --pass auto --device P` applies them, and those that make any file smaller."
+        yield "`hubpublish rewrite --pass auto` applies them, and those that make any file smaller."
     if any(group.believed for group in found.groups):
         yield "* believed of one of the runtimes, and not measured there"
