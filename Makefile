@@ -12,7 +12,7 @@ demo: $(INSTALLED)  ## The whole of `hubpublish run` on a Hub on this machine, w
 	$(BIN)/hubpublish demo
 
 test: check  ## Formatting, lint, types, and every test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder
 
 check: $(INSTALLED)
 	$(BIN)/ruff format --check .
