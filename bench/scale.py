@@ -54,7 +54,9 @@ def grids(nodes: int) -> onnx.ModelProto:
         columns = [f"g{n}_{column}" for column in range(4)]
         pieces = [[f"{column}_{row}" for row in range(4)] for column in columns]
         lines.append(f"{', '.join(columns)} = Split <axis = 2> ({last})")
-        lines += [f"{', '.join(own)} = Split <axis = 1> ({c})" for c, own in zip(columns, pieces, strict=True)]
+        lines += [
+            f"{', '.join(own)} = Split <axis = 1> ({c})" for c, own in zip(columns, pieces, strict=True)
+        ]
         flat = ", ".join(piece for own in pieces for piece in own)
         lines += [f"g{n} = Concat <axis = 0> ({flat})", f"b{n} = Reshape (g{n}, shape)"]
         last = f"b{n}"
@@ -114,9 +116,7 @@ def model(given: str, output: str, lines: list[str], constants: str = "") -> onn
     return parsed
 
 
-KINDS: dict[str, Build] = {
-    each.__name__: each for each in (chain, sums, grids, constants, wide, deep)
-}
+KINDS: dict[str, Build] = {each.__name__: each for each in (chain, sums, grids, constants, wide, deep)}
 
 
 def steps(source: Path, target: Path) -> Iterator[tuple[str, float]]:
