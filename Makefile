@@ -12,7 +12,7 @@ demo: $(INSTALLED)  ## The whole of `hubpublish run` on a Hub on this machine, w
 	$(BIN)/hubpublish demo
 
 test: check  ## Formatting, lint, types, and every test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder
 
 check: $(INSTALLED)
 	$(BIN)/ruff format --check .
@@ -32,8 +32,11 @@ constraints: $(INSTALLED)  ## Newer versions of what CI installs, with hashes an
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
 		--all-extras --group dev --upgrade pyproject.toml --output-file constraints.txt
 
-bench: $(INSTALLED)  ## Load, four passes and save, against load and save alone; runs with nothing to do
+bench: $(INSTALLED)  ## What a rewrite costs and how that grows, what its result costs, runs with nothing to do
 	$(BIN)/python bench/rewrite.py
+	$(BIN)/python bench/scale.py
+	$(BIN)/python bench/large.py
+	$(BIN)/python bench/model.py
 	$(BIN)/python bench/nothing_to_do.py
 
 clean:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,17 +66,30 @@ def rewrite(source: Path, target: Path, passes: Passes | Auto, device: Device | 
                 where=str(written),
                 hint="name another file to write to",
             )
-    seen_before = inspect(model, device.profile, device.runtime) if device else None
-    before = graph_statistics(model)
-    chosen = _chosen(passes, seen_before)
-    outcomes = _applied(chosen, model, source)
-    seen = inspect(model, device.profile, device.runtime) if device else None
+    with _uncollected():
+        seen_before = inspect(model, device.profile, device.runtime) if device else None
+        before = graph_statistics(model)
+        chosen = _chosen(passes, seen_before)
+        outcomes = _applied(chosen, model, source)
+        seen = inspect(model, device.profile, device.runtime) if device else None
     if device is not None and seen is not None:
         require_fit(seen.fit, outcomes, source)
         if device.enforce_sizes:
             require_sizes(seen, source)
     saved = save(model, target)
     return Rewrite(saved, chosen, outcomes, before, graph_statistics(model), seen_before, seen)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without garbage collections: little of a graph becomes garbage, and each looks at all of it."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _chosen(passes: Passes | Auto, found: Inspection | None) -> tuple[RewritePass[Any], ...]:

@@ -40,11 +40,35 @@ from huggingface_hub import HfApi  # noqa: E402
 
 from hubpublish.hub import retry  # noqa: E402
 from hubpublish.localhub import LocalHub  # noqa: E402
+from tests.last_lines import (  # noqa: E402
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+    pytest_testnodedown,
+)
+
+__all__ = ["pytest_sessionfinish", "pytest_terminal_summary", "pytest_testnodedown"]
 
 if TYPE_CHECKING:
     from tests.publication import Publication
 
 ALICE, ALICE_READ, BOB = "hf_alice_write", "hf_alice_read", "hf_bob_write"
+
+
+# Longest first, so that no worker is left with a long one at the end; and what shares a dear fixture stays
+# together.
+LONGEST = ("test_fault_matrix", "tests/real/", "test_processes", "tests/conformance/", "tests/demo/")
+TOGETHER = ("tests/real/", "tests/demo/", "tests/localhub/", "tests/upstream/", "tests/workflows/")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sort and group the tests for several workers."""
+    for item in items:
+        file = item.nodeid.partition("::")[0]
+        folder = next((each for each in TOGETHER if file.startswith(each)), file)
+        name = item.nodeid if "test_fault_matrix" in file or "test_processes" in file else folder
+        item.add_marker(pytest.mark.xdist_group(name))
+    order = {each: number for number, each in enumerate(LONGEST)}
+    items.sort(key=lambda item: min((order[each] for each in LONGEST if each in item.nodeid), default=9))
 
 
 @pytest.fixture(autouse=True)

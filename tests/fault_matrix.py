@@ -56,7 +56,7 @@ ENDPOINTS = {
     "refs": r"^GET /api/models/acme/small-webgpu/refs",
     "tag": r"^POST /api/models/acme/small-webgpu/tag/",
     "history": r"^GET /api/models/acme/small-webgpu/commits/",
-    "target texts": r"^GET /acme/small-webgpu/resolve/.*/(README|recipe|provenance|config)\.(md|yaml|json)$",
+    "target texts": r"^GET /acme/small-webgpu/resolve/.*/(README|recipe|provenance|webgpu|config)\.\w+$",
 }
 FAULTS: dict[str, dict[str, Any]] = {
     **{str(status): {"status": status} for status in (400, 401, 403, 404, 409, 412, 422, 500, 502, 503)},

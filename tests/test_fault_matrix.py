@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.fault_matrix import ENDPOINTS, FAULTS, SECRET, Lab, Ran, State, hurry
+from tests.last_lines import TABLE
 from tests.publication import CARD, SOURCE, TOKEN, Publication, commit
 
 WHOLE = bool(os.environ.get("HUBPUBLISH_WHOLE_MATRIX"))
@@ -91,7 +92,11 @@ def cases(used: dict[str, int], offset: int) -> Iterator[tuple[str, str, str]]:
     [("create", 0), ("update", 1), ("open a request", 2), ("update a request", 3), ("roll back", 4)],
 )
 def test_published_once_or_not_at_all(
-    lab: Lab, name: str, offset: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    lab: Lab,
+    name: str,
+    offset: int,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
 ) -> None:
     hurry(monkeypatch)
     scenario = scenario_of(lab, name)
@@ -106,8 +111,7 @@ def test_published_once_or_not_at_all(
     table = Table(name)
     for endpoint, fault, moment in cases(struck, offset):
         table.add(endpoint, fault, judge(endpoint, fault, moment))
-    with capsys.disabled():
-        print(f"\n{table}")
+    record_property(TABLE, str(table))
     assert not judge.wrong, "\n".join(judge.wrong)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from hubpublish.cli.output import emit, emit_table
 from hubpublish.passes.removes import Problem
-from hubpublish.words import plural, readable_binary_bytes
+from hubpublish.words import plural, printable, readable_binary_bytes
 
 if TYPE_CHECKING:
     from hubpublish.inspection import Group, Inspection, Totals
@@ -31,7 +31,10 @@ def show(found: Inspection) -> None:
     """Print what was found: counts, what is wrong in groups, and the totals."""
     statistics = found.statistics
     where = found.runtimes[0] if len(found.runtimes) == 1 else "the worst of every listed runtime"
-    emit(f"{statistics.nodes:,} nodes, opset {statistics.opset}; {found.profile}, {where}", style="bold")
+    emit(
+        f"{plural(statistics.nodes, 'node')}, opset {statistics.opset}; {found.profile}, {where}",
+        style="bold",
+    )
     for line in _operators(statistics.ops):
         emit(line)
     for problems, title in SECTIONS:
@@ -51,7 +54,7 @@ def show(found: Inspection) -> None:
 
 def _operators(ops: dict[str, int]) -> list[str]:
     return textwrap.wrap(
-        ", ".join(f"{op} {count:,}" for op, count in ops.items()), WIDTH, break_long_words=False
+        ", ".join(f"{printable(op)} {count:,}" for op, count in ops.items()), WIDTH, break_long_words=False
     )
 
 
@@ -76,7 +79,7 @@ def _show_groups(groups: list[Group], found: Inspection) -> None:
             [
                 [
                     f"{group.nodes:,}",
-                    group.op,
+                    printable(group.op),
                     _what(group),
                     group.happens,
                     " or ".join(group.passes) or "-",
@@ -87,11 +90,11 @@ def _show_groups(groups: list[Group], found: Inspection) -> None:
     for group in groups[:NODES_SHOWN]:
         only = "" if len(group.runtimes) == len(found.runtimes) else f" (in {', '.join(group.runtimes)})"
         others = f" and {group.nodes - 1:,} more" if group.nodes > 1 else ""
-        emit(f"  {group.op}{only}: {group.first}{others}")
+        emit(f"  {printable(group.op)}{only}: {printable(group.first)}{others}")
 
 
 def _what(group: Group) -> str:
-    return group.what + (" *" if group.believed else "")
+    return printable(group.what) + (" *" if group.believed else "")
 
 
 def _bytes(count: int | None) -> str:
@@ -110,7 +113,8 @@ def _totals(totals: Totals) -> Iterator[str]:
     if totals.unknown_copies:
         yield f"  without the bytes of {totals.unknown_copies:,} of unknown size"
     if totals.largest is not None:
-        yield f"Largest tensor: {readable_binary_bytes(totals.largest.bytes)} ({totals.largest.tensor})"
+        largest = readable_binary_bytes(totals.largest.bytes)
+        yield f"Largest tensor: {largest} ({printable(totals.largest.tensor)})"
     at_least = "at least " if totals.unknown_sizes else ""
     peak, weights = map(readable_binary_bytes, (totals.peak_live_bytes, totals.weight_bytes))
     wasm = {True: "below", False: "above", None: "perhaps above"}[totals.fits_wasm]
@@ -124,9 +128,12 @@ def _totals(totals: Totals) -> Iterator[str]:
 def _verdict(found: Inspection) -> Iterator[str]:
     fit, over = found.fit, len(found.fit.too_wide) + len(found.fit.cannot_run)
     if over:
-        yield (f"Do not fit {fit.profile}: {plural(over, 'node')}; passes can narrow {len(fit.too_wide):,}.")
+        yield (
+            f"More storage buffers than {fit.profile} grants: {plural(over, 'node')}; "
+            f"passes can narrow {len(fit.too_wide):,}."
+        )
     else:
-        yield f"Every node fits {fit.profile}."
+        yield f"Every node fits the {fit.limit} storage buffers of {fit.profile}."
     if found.passes:
         yield f"Passes that remove some of it: {', '.join(found.passes)}"
         yield "`hubpublish rewrite --pass auto` applies them, and those that make any file smaller."

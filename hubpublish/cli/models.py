@@ -54,12 +54,14 @@ def rewrite(
     external, in a file beside it. Nothing is verified: see `hubpublish verify`.
     """
     from hubpublish import single
+    from hubpublish.words import printable
 
     done = single.rewrite_file(source, target, passes or [], device, report, runtime)
     for outcome in done.outcomes:
         emit(f"{outcome.name}: {len(outcome.rewritten):,} rewritten, {len(outcome.skipped):,} left alone")
         for skipped in outcome.skipped[:SHOWN]:
-            emit(f"  left alone: {skipped.op} {skipped.node} in {skipped.scope}: {skipped.reason}")
+            words = f"{skipped.op} {skipped.node} in {skipped.scope}: {skipped.reason}"
+            emit(f"  left alone: {printable(words)}")
         if len(outcome.skipped) > SHOWN:
             emit(f"  and {len(outcome.skipped) - SHOWN:,} more; --report has them all")
     emit(f"Wrote {done.saved.path}" + (f" and {done.saved.data}" if done.saved.data else ""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
@@ -265,3 +266,13 @@ def _same_file(path: str | os.PathLike[str], other: Path) -> bool:
         return os.path.samefile(path, other)
     except OSError:
         return False
+
+
+def let_go(tensor: ir.TensorProtocol) -> None:
+    """Unmap what was read of an external tensor: its pages count as memory of this process until then.
+
+    It is mapped again when it is read again. Where an array of it is still in use, nothing happens.
+    """
+    if isinstance(tensor, ir.ExternalTensor):
+        with contextlib.suppress(BufferError):
+            tensor.release()

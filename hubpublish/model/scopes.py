@@ -118,6 +118,8 @@ def _calls(node: ir.Node, function: ir.Function) -> bool:
 def sort_topologically(model: ir.Model) -> bool:
     """Sort the nodes of every scope, in place; returns whether that changed their order.
 
+    With float16 that may change bits, see `passes.sort_topologically`; not if only Casts stand too late.
+
     Raises:
         UnsupportedModelError: A graph has a cycle.
     """

@@ -19,6 +19,7 @@ import onnx_ir as ir
 from pydantic import BaseModel, ConfigDict
 
 from hubpublish.model import FreshNames, Scope, node_label, scopes, sort_topologically
+from hubpublish.model.release import release_inputs
 from hubpublish.model.scopes import ambiguous_name
 from hubpublish.model.statistics import op_name
 from hubpublish.passes.removes import Removes
@@ -168,8 +169,10 @@ def substitute(node: ir.Node, replacement: Replacement) -> None:
     replacement.nodes[-1].doc_string = node.doc_string
     # In front of the node, so that the order stays topological.
     ir.convenience.replace_nodes_and_values(
-        graph, node, [node], replacement.nodes, node.outputs, replacement.outputs
+        graph, node, [], replacement.nodes, node.outputs, replacement.outputs
     )
+    release_inputs(node)
+    graph.remove(node)
 
 
 class NodeMaker:

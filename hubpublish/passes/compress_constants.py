@@ -31,6 +31,7 @@ from pydantic import Field
 
 from hubpublish.model import FreshNames, Scope, leftovers, node_label, scopes
 from hubpublish.model.constants import constant_tensor_of, is_onnx
+from hubpublish.model.external import let_go
 from hubpublish.model.statistics import op_name
 from hubpublish.passes.base import PassOptions, PassOutcome, Rewritten, Skipped
 from hubpublish.passes.compression.forms import Finder, Form, Plain, same_bits, value_of
@@ -90,11 +91,12 @@ class CompressConstants(TidyPass[CompressConstantsOptions]):
         tensor = constant_tensor_of(value)
         if tensor is None or tensor.nbytes < self.options.min_bytes or tensor.dtype not in INTEGERS | FLOATS:
             return None
-        array = tensor.numpy()
         node_bytes = LABEL_BYTES + 5 * len((value.name or "").encode())
         options = self.options
-        form = Finder(options.min_bytes, options.min_gain, node_bytes, self._least_elements).find(array)
-        return None if isinstance(form, Plain) or not same_bits(value_of(form), array) else form
+        form = _found(Finder(options.min_bytes, options.min_gain, node_bytes, self._least_elements), tensor)
+        if form is None:
+            let_go(tensor)
+        return form
 
     def _why_not(self, value: ir.Value, scope: Scope, halves: Halves, model: ir.Model) -> str | None:
         probe = ir.Node("", "Constant", [], [ir.AttrTensor("value", ir.Tensor(np.zeros(0)))])
@@ -107,6 +109,12 @@ class CompressConstants(TidyPass[CompressConstantsOptions]):
         if not halves.allow(value):
             return "what it is given to may be rounded differently without a constant"
         return None
+
+
+def _found(finder: Finder, tensor: ir.TensorProtocol) -> Form | None:
+    array = tensor.numpy()
+    form = finder.find(array)
+    return None if isinstance(form, Plain) or not same_bits(value_of(form), array) else form
 
 
 def _described(value: ir.Value, scope: Scope) -> dict[str, str]:

@@ -23,6 +23,7 @@ import hashlib
 import onnx_ir as ir
 
 from hubpublish.model import scopes
+from hubpublish.model.external import let_go
 from hubpublish.passes.base import PassOptions, PassOutcome
 from hubpublish.passes.tidy import TidyPass, note_initializer
 
@@ -66,4 +67,6 @@ def _contents(kind: _Kind, value: ir.Value) -> object:
     assert tensor is not None
     if kind[0] == ir.DataType.STRING:
         return tuple(tensor.numpy().flat)
-    return hashlib.sha256(tensor.tobytes()).digest()
+    digest = hashlib.sha256(tensor.tobytes()).digest()
+    let_go(tensor)
+    return digest

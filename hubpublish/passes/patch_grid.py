@@ -16,7 +16,8 @@ other length may be unknown, such as the batch.
 
 All of it only moves data. Yet bits could change elsewhere: where the runtime's optimizer moves a Transpose,
 sums are added up in another order, and a float16 that a lone node moves may not be rounded. What keeps it
-from that is in `grids.steps`; what would not be kept from it is left alone, see `grids.site`.
+from that is in `grids.steps`; what would not be kept from it is left alone, see `grids.site`, and so are
+Splits that the runtime takes for others (see `merged_splits`).
 Source: the operators' definitions; the limit is maxStorageBuffersPerShaderStage of WebGPU; onnxruntime's
 onnx_transpose_optimization.cc and insert_cast_transformer.cc.
 """
@@ -33,6 +34,7 @@ from hubpublish.model.constants import is_onnx
 from hubpublish.model.dead import remove_dead
 from hubpublish.passes.base import NodeMaker, PassOptions, PassOutcome, Replacement, RewritePass, Skip
 from hubpublish.passes.grids.site import Site, SiteFinder
+from hubpublish.passes.merged_splits import REASON, MergedSplits
 from hubpublish.passes.proofs.certain import Dims
 
 
@@ -67,6 +69,7 @@ class PatchGrid(RewritePass[PatchGridOptions]):
 
     def call(self, model: ir.Model) -> PassOutcome:
         self._finder = SiteFinder(model, self.options.min_pieces)
+        self._merged = MergedSplits(model)
         self._plans: dict[object, dict[ir.Node, Site | Skip]] = {}
         self._replaced: dict[ir.Value, ir.Value] = {}
         self._unused: list[ir.Node] = []
@@ -86,6 +89,8 @@ class PatchGrid(RewritePass[PatchGridOptions]):
         site = self._plans[node.graph][node]
         if isinstance(site, Skip):
             return site
+        if any(node in self._merged for node in site.between):
+            return Skip(REASON)
         if self._loops and not _declares(node.outputs[0], site.shape):
             # A Loop that does not run even once makes outputs of the shape that the runtime infers.
             return Skip("the runtime may infer more of its shape than before, on which a Loop may depend")

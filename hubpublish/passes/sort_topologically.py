@@ -5,6 +5,10 @@ themselves; ``onnx.checker`` and many tools refuse such a file: ``Nodes in a gra
 sorted``. Every other pass of hubpublish sorts too; this one is for a recipe that does nothing else.
 
 The order of nodes that do not need each other stays as it is. Bodies and functions are sorted as well.
+Exact but for float16: which of its nodes ONNX Runtime computes in float32 on the CPU it decides in the order
+in which they stand in the file. Casts have no part in that, so a file in which only they stand too late, as
+converters to float16 append them, keeps its bits. Where one of two nodes in a row that move elements stands
+before the one that it needs, there may be no sorted order that keeps them: verify such a rewrite.
 Source: onnx_ir's ``TopologicalSortPass``.
 """
 

@@ -9,7 +9,8 @@ to compile a Split with 8 or more outputs at all.
 
 The tree has depth ceil(log_k n). Split only moves data, so not a bit changes; where several may round to
 float16 what one may not, it is left alone (see `half_trees`). How the sizes are found is in `split_sizes`;
-an omitted output gets a name and stays unused.
+an omitted output gets a name and stays unused. Left alone are also those that the runtime takes for
+another one (see `merged_splits`).
 Source: the operator's definition; the limit is maxStorageBuffersPerShaderStage of WebGPU.
 """
 
@@ -25,6 +26,7 @@ from hubpublish.model.constants import is_onnx
 from hubpublish.model.scopes import always_given
 from hubpublish.passes.base import NodeMaker, PassOptions, PassOutcome, Replacement, RewritePass, Skip
 from hubpublish.passes.half.trees import HalfTrees
+from hubpublish.passes.merged_splits import REASON, MergedSplits
 from hubpublish.passes.proofs.facts import Proofs
 from hubpublish.passes.proofs.types import Types
 from hubpublish.passes.split_sizes import ComputedSizes, Sizes, find_sizes
@@ -54,6 +56,7 @@ class SplitTree(RewritePass[SplitTreeOptions]):
     def call(self, model: ir.Model) -> PassOutcome:
         self._model = model
         self._proofs = Proofs(model)
+        self._merged = MergedSplits(model)
         self._half = HalfTrees(model, self._proofs, Types(model, self._proofs))
         self._loops = any(is_onnx(node, "Loop", "Scan") for scope in scopes(model) for node in scope.graph)
         return super().call(model)
@@ -64,6 +67,8 @@ class SplitTree(RewritePass[SplitTreeOptions]):
     def replace(self, node: ir.Node, scope: Scope, names: FreshNames) -> Replacement | Skip:
         if not node.inputs or node.inputs[0] is None:
             return Skip("has no input to split")
+        if node in self._merged:
+            return Skip(REASON)
         if not self._half.allows_tree(node):
             return Skip("may split float16 between computations, which several Splits in a row may round")
         assert scope.opset is not None

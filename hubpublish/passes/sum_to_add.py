@@ -6,11 +6,14 @@ with a copy from the GPU for every input and one back.
     Sum(a, b, c, d) = Add(Add(Add(a, b), c), d)        Sum(a) = Identity(a)
 
 A chain from the left and not a balanced tree, since floating-point addition is not associative and
-the CPU kernel adds from the left. Same bits with optimizations disabled; at the default level the
-runtime may fuse Add where it does not fuse Sum (Conv + Add), which changes rounding: the gate
-``exact_unoptimized`` measures and states that. Left alone are a constant 0 to add, as the runtime removes
-such an Add and so the sign of -0, and one input that may be float16: Sum computes in float32 on the CPU
-where Identity does not, and what is moved before and behind is rounded or not by that (`half_precision`).
+the CPU kernel adds from the left. Same bits with optimizations disabled. At the default level the
+runtime may fuse an Add where it does not fuse a Sum (Conv + Add, MatMul + Add), which changes rounding: the
+gate ``exact_unoptimized`` measures and states that. Left alone are
+- a constant 0 to add, as the runtime removes such an Add and so the sign of -0;
+- one input that may be float16: Sum computes in float32 on the CPU where Identity does not, and what is
+  moved before and behind is rounded or not by that (see `half.trees`);
+- what may be float16 where another Add or Sum adds up the same, as the runtime makes one of two equal Adds,
+  and then of what moves them, and rounds or not by that (see `half.sums`).
 Source: onnxruntime's CPU kernel of Sum, and the operator's broadcasting since opset 8.
 """
 
@@ -21,6 +24,7 @@ import onnx_ir as ir
 
 from hubpublish.model import FreshNames, Scope, constant_of
 from hubpublish.passes.base import NodeMaker, PassOptions, PassOutcome, Replacement, RewritePass, Skip
+from hubpublish.passes.half.sums import sums_like_others
 from hubpublish.passes.half.trees import HalfTrees
 from hubpublish.passes.proofs.facts import Proofs
 from hubpublish.passes.proofs.types import Types
@@ -44,6 +48,7 @@ class SumToAdd(RewritePass[PassOptions]):
         self._proofs = Proofs(model)
         self._types = Types(model, self._proofs)
         self._half = HalfTrees(model, self._proofs, self._types)
+        self._like_others: dict[ir.Graph, frozenset[ir.Node]] = {}
         return super().call(model)
 
     def concerns(self, node: ir.Node) -> bool:
@@ -66,10 +71,18 @@ class SumToAdd(RewritePass[PassOptions]):
             if not self._half.allows_copy(node):
                 return Skip("may copy float16, at which what is moved around it is rounded otherwise")
             return Replacement(make.nodes, make("Identity", [total]))
+        if not self._half.allows_merging(node) and self._is_like_another(node):
+            return Skip("may add up float16 as another node does, with which the runtime may merge it")
         for value in others:
             (total,) = make("Add", [total, value])
         assert total is not None
         return Replacement(make.nodes, [total])
+
+    def _is_like_another(self, node: ir.Node) -> bool:
+        assert isinstance(node.graph, ir.Graph)
+        if node.graph not in self._like_others:  # asked before anything of it is replaced, or is float16
+            self._like_others[node.graph] = sums_like_others(node.graph)
+        return node in self._like_others[node.graph]
 
     def _of_one_shape(self, node: ir.Node) -> bool:
         if len(set(node.inputs)) == 1:

@@ -138,7 +138,7 @@ class TestInspect:
         done = in_a_process("inspect", "model.onnx", folder=tmp_path, COLUMNS="80")
         assert f"  Split: {name}\n" in done.out
         assert "\x1b" not in done.out
-        assert "Do not fit webgpu-min: 2 nodes; passes can narrow 2.\n" in done.out
+        assert "More storage buffers than webgpu-min grants: 2 nodes; passes can narrow 2.\n" in done.out
 
     def test_shows_what_is_wrong_what_happens_and_what_helps(self, shell: Shell, tmp_path: Path) -> None:
         text = """<ir_version: 9, opset_import: ["": 17]> g (float[18] x) => (float y) {
@@ -200,6 +200,18 @@ class TestVerify:
         assert (done.code, done.error["kind"]) == (5, "different")
         assert "output 'y' differs in" in done.error["message"]
         assert done.error["verification"]["passed"] is False
+
+
+def test_names_stay_on_their_line(shell: Shell, tmp_path: Path) -> None:
+    path = tmp_path / "odd.onnx"
+    proto = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) {'
+                                    "y = Sum (x, x) }")  # fmt: skip
+    proto.graph.node[0].name = "odd\n\x1b[31m# heading"
+    path.write_bytes(proto.SerializeToString())
+    text = shell("inspect", str(path)).out
+    assert "  Sum: odd\\n\\x1b[31m# heading\n" in text
+    assert "\x1b" not in text
+    assert text.startswith("1 node, opset 17")
 
 
 def test_passes_are_listed_with_their_options(shell: Shell) -> None:

@@ -52,6 +52,10 @@ def any_model(pick: Pick, *dtypes: int) -> tuple[onnx.ModelProto, int]:
 def shuffled(model: onnx.ModelProto, order: random.Random) -> onnx.ModelProto:
     nodes = list(model.graph.node)
     order.shuffle(nodes)
+    return copy_with(model, nodes)
+
+
+def copy_with(model: onnx.ModelProto, nodes: list[onnx.NodeProto]) -> onnx.ModelProto:
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     del copy.graph.node[:]
@@ -98,7 +102,7 @@ def test_folded_constants() -> None:
 
 
 def test_in_any_order_of_nodes() -> None:
-    """Not of float16, which the runtime rounds by the order of nodes: sorting alone may change that."""
+    """Not of float16, which the runtime rounds by the order of nodes: see `passes.sort_topologically`."""
     order = random.Random(0)
     for model, dtype in models(60, *(each for each in DTYPES if each != TensorProto.FLOAT16)):
         mixed = shuffled(model, order)
@@ -106,6 +110,21 @@ def test_in_any_order_of_nodes() -> None:
         result = rewrite(mixed, *(lowest(name) for name in names))
         for level in LEVELS:
             assert not (reason := difference(model, result.model, feeds_of(model, dtype, 0), level)), reason
+
+
+def test_float16_with_casts_behind_all_other_nodes() -> None:
+    """As converters to float16 append them."""
+    unsorted = 0
+    for seed in range(80):
+        model = model_of(random_graph(random.Random(seed).choice, TensorProto.FLOAT16, 17), "main")
+        feeds = feeds_of(model, TensorProto.FLOAT16, 0)
+        late = copy_with(model, sorted(model.graph.node, key=lambda node: node.op_type == "Cast"))
+        unsorted += rewrite(late, lowest("sort_topologically")).outcomes[0].modified
+        for names in (["sort_topologically"], [name for name in SOME_ORDER if name != "sum_to_add"]):
+            result = rewrite(late, *(lowest(name) for name in names))
+            for level in LEVELS:
+                assert not (reason := difference(late, result.model, feeds, level)), reason
+    assert unsorted >= 5
 
 
 def test_the_models_run_and_every_pass_rewrites_some() -> None:

@@ -831,3 +831,29 @@ def test_the_demo_model() -> None:
     assert result.model.ByteSize() < model.ByteSize() - 1_000_000
     for level in LEVELS:
         assert_runs_same(model, result.model, random_feeds(model), level)
+
+
+class TestWhatDecidesAnIf:
+    def test_stays(self) -> None:
+        body = """
+            n = Size (x) expected = Constant <value_int = 24> () [is] is = Equal (n, expected)
+            w = Sqrt (x)
+            y = If (is) <then_branch = one () => (float[2,3,4] t) { t = Neg (w) },
+                         else_branch = two () => (float[2,3,4] e) { e = Abs (w) }>"""
+        result = folded(text(body))
+        assert op_counts(result.model)["Equal"] == op_counts(result.model)["Size"] == 1
+        (reason,) = (each.reason for each in result.skipped if each.node == "is")
+        assert reason == "decides an If, of which the runtime would then take a branch too soon"
+
+
+def test_a_limit_of_range_that_is_no_scalar_stays() -> None:
+    body = """
+        [limit] n = Reshape (limits, one) one = Constant <value_ints = [1]> ()
+        [range] r = Range (zero, n, step) f = Cast <to = 1> (r) y = Add (x, f)"""
+    constants = "int64 zero = {0}, int64[1,1] limits = {4}, int64 step = {1}"
+    model = text(body, constants=constants)
+    result = fold(model)
+    assert op_counts(result.model)["Reshape"] == 1
+    # With optimizations the runtime makes a constant of the limit, and then does not load either of them.
+    assert_runs_same(model, result.model, random_feeds(model), "disabled")
+    assert isinstance(run(model, random_feeds(model), "default"), Failure)

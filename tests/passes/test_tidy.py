@@ -382,6 +382,36 @@ def test_nodes_out_of_order_are_sorted() -> None:
     onnx.checker.check_model(result.model)
 
 
+HALVES = "float16 third = {13653}, int64[4] back = {3, 2, 1, 0}"
+
+
+def test_late_casts_come_to_their_place_and_the_others_keep_their_order() -> None:
+    body = """m = Mul(h, h)  g = Gather<axis = 0>(m, back)  a = Add(m, third)  c = Concat<axis = 0>(g, a)
+        n = Neg(h)  f = Add(c, third)  l = Relu(n)  h = Cast<to = 10>(x)  y = Cast<to = 1>(f)"""
+    model = parse(text(body, "float[4] x", HALVES))
+    model.graph.output.add().CopyFrom(helper.make_tensor_value_info("l", TensorProto.FLOAT16, ["N"]))
+    result = tidied(model, SortTopologically())
+    assert [node.output[0] for node in result.model.graph.node] == list("hmgacnfly")
+
+
+def test_of_float16_there_may_be_no_sorted_order_with_the_same_bits() -> None:
+    nodes_of = "h = Mul(x, x)  m = Add(h, h)  c = Concat<axis = 0>(m, a)  y = Add(c, third)  "
+    model = parse(text(nodes_of + "a = Gather<axis = 0>(h, back)", "float16[4] x", HALVES, "float16[N] y"))
+    feeds = {"x": np.array([0.3, 1.7, -2.3, 3.1], np.float16)}
+    for level in LEVELS:
+        unsorted = run(model, feeds, level)
+        assert isinstance(unsorted, list)
+        for places in ([0, 1, 4, 2, 3], [0, 4, 1, 2, 3]):
+            other = onnx.ModelProto()
+            other.CopyFrom(model)
+            del other.graph.node[:]
+            other.graph.node.extend(model.graph.node[place] for place in places)
+            onnx.checker.check_model(other)
+            outputs = run(other, feeds, level)
+            assert isinstance(outputs, list)
+            assert outputs[0].tobytes() != unsorted[0].tobytes()
+
+
 @pytest.mark.parametrize(
     ("each", "body", "constants"),
     [

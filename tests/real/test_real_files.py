@@ -149,7 +149,7 @@ def test_isnet_comes_unsorted_and_is_published_sorted(publications: Publications
         onnx.checker.check_model(original)
     onnx.checker.check_model(published)
     assert wiring(published) == wiring(original)
-    assert variant.needs.shader_f16
+    assert variant.needs.requiredFeatures == ("shader-f16",)
     assert "`shader-f16`" in done.card
     assert len(variant.verification.levels[0].inputs[0].outputs) == 12
 

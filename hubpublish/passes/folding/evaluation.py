@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
@@ -18,13 +18,15 @@ CHILD = Path(__file__).with_name("child.py")
 SECONDS = 600.0  # for all models together
 
 Outputs: TypeAlias = list[npt.NDArray[Any]]
+Model: TypeAlias = tuple[Callable[[], bytes], int]
+"""What makes the bytes of a model, which may hold large constants, and how many outputs it has."""
 
 
-def run_each(models: Sequence[tuple[bytes, int]]) -> Iterator[Outputs | str]:
+def run_each(models: Sequence[Model]) -> Iterator[Outputs | str]:
     """Run models one after another with optimizations off; yields of each its outputs, or how it failed.
 
     Args:
-        models: The bytes of a model, and how many outputs it has.
+        models: Each is made when it is written down for the child process, and not kept.
 
     Raises:
         HubpublishError: The child process itself does not work.
@@ -41,11 +43,12 @@ def run_each(models: Sequence[tuple[bytes, int]]) -> Iterator[Outputs | str]:
             yield death
 
 
-def _run(models: Sequence[tuple[bytes, int]], folder: Path) -> tuple[Iterator[Outputs | str], str]:
+def _run(models: Sequence[Model], folder: Path) -> tuple[Iterator[Outputs | str], str]:
     """The results of the models up to the one that ends the process, and how that ended."""
     request, response = folder / "request", folder / "response"
     with request.open("wb") as file:
-        for model, _ in models:
+        for make, _ in models:
+            model = make()
             file.write(len(model).to_bytes(8, "little"))
             file.write(model)
     death = _start(request, response, folder / "log")

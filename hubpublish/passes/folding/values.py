@@ -17,6 +17,7 @@ import onnx
 import onnx_ir as ir
 
 from hubpublish.model.constants import behind_identities, constant_tensor_of
+from hubpublish.model.external import let_go
 from hubpublish.passes.folding.cones import Cones, sources
 from hubpublish.passes.folding.evaluation import run_each
 from hubpublish.passes.folding.operators import MEASURES
@@ -48,7 +49,7 @@ def compute(cones: Cones, wanted: Collection[ir.Value]) -> Values:
     values = Values({value: known for value in wanted if (known := cones.measured(value)) is not None})
     values.computed.update(node for node in cones.nodes if node.op_type in _NOT_COMPUTED)
     parts = [_Part(nodes, cones, wanted) for nodes in _parts(cones, wanted)]
-    results = run_each([(part.model(), len(part.outputs)) for part in parts])
+    results = run_each([(part.model, len(part.outputs)) for part in parts])
     for part, result in zip(parts, results, strict=True):
         if isinstance(result, str):
             values.refused.update(dict.fromkeys(part.nodes, f"cannot be computed: {result[:MOST_WORDS]}"))
@@ -129,12 +130,14 @@ class _Part:
             return onnx.numpy_helper.from_array(measured, name)
         tensor = constant_tensor_of(value)
         assert tensor is not None
-        return onnx.TensorProto(
+        made = onnx.TensorProto(
             name=name,
             data_type=tensor.dtype.value,
             dims=tuple(tensor.shape.numpy()),
             raw_data=tensor.tobytes(),
         )
+        let_go(tensor)
+        return made
 
     def check(self, found: dict[ir.Value, Array], values: Values) -> None:
         """Put those that are certain into ``values``, in order."""

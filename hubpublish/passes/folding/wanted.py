@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from hubpublish.model.constants import is_onnx
 from hubpublish.passes.folding.cones import Cones, bytes_of
 from hubpublish.passes.folding.operators import FLOATS
 from hubpublish.passes.packing import Packing
 
+DECIDES = "decides an If, of which the runtime would then take a branch too soon"
 AS_A_RULE = ""  # why an Identity stays: it may decide how the runtime packs a weight
 
 
@@ -33,8 +35,10 @@ class Wanted:
     def why_not(self) -> dict[ir.Node, str]:
         """The nodes that must not be stored, and why."""
         floats, integers = (Packing(self.model, foreign=foreign) for foreign in (True, False))
-        reasons = {}
+        reasons = dict.fromkeys(_deciding(self.cones), DECIDES)
         for node in self.cones.nodes:
+            if node in reasons:
+                continue
             is_float = any(self.cones.facts[value].dtype in FLOATS for value in node.outputs)
             reason = self._why_not(node, floats if is_float else integers)
             if reason is not None:
@@ -50,8 +54,25 @@ class Wanted:
             size, user = bytes_of(self.cones.facts[value]), packing.by(value)
             if user:
                 return f"is given to {user}, which may compute differently with a constant"
+            if self.cones.facts[value].shape != () and any(is_onnx(u, "Range") for u in value.consumers()):
+                return "is given to Range, of which the runtime takes no constants but scalars"
             if size > self.most_bytes:
                 return f"takes {size:,} bytes, more than {self.most_bytes:,}"
             if self.cones.facts[value].dtype == ir.DataType.FLOAT16 and not self.cones.halves.allow(value):
                 return "what it is given to may be rounded differently with a constant"
         return None
+
+
+def _deciding(cones: Cones) -> set[ir.Node]:
+    """The nodes by which the condition of an If is computed, and nothing else is read.
+
+    The runtime takes the branch of an If whose condition is a constant. It does so before it has folded what
+    is in the branch, or after, by how soon it sees that. Where a type is wrong in one order and not looked at
+    in the other, only one of the two models loads.
+    """
+    found: set[ir.Node] = set()
+    for node in reversed(cones.nodes):
+        users = (user for value in node.outputs for user in value.consumers())
+        if any(user in found or is_onnx(user, "If") for user in users):
+            found.add(node)
+    return found

@@ -20,11 +20,11 @@ from hubpublish.passes.proofs.types import Types
 
 HALF: Final = frozenset({"tensor(float16)"})
 
-#: Operators that move elements and have a kernel for float16 on the CPU. None is optimized away alone;
-#: of several in a row it may be, except for these.
+#: Operators that move elements and have a kernel for float16 on the CPU. None is optimized away alone, as a
+#: Slice of everything is; of several in a row it may be, except for these.
 LASTING_MOVERS: Final = frozenset({"Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND"})
 MOVERS: Final = LASTING_MOVERS | {
-    *("Concat", "Flatten", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"),
+    *("Concat", "Flatten", "Reshape", "Split", "Squeeze", "Transpose", "Unsqueeze"),
 }
 
 
@@ -73,7 +73,8 @@ class HalfPrecision:
     def _comes_from(self, value: ir.Value | None, op_types: frozenset[str]) -> bool:
         source = behind_identities(value)
         producer = source.producer() if source is not None else None
-        return producer is not None and self._is_own(producer, op_types)
+        # Of several outputs the runtime looks behind the first, so a Split may stand alone before others.
+        return producer is not None and source is producer.outputs[0] and self._is_own(producer, op_types)
 
     def _goes_to(self, value: ir.Value, op_types: frozenset[str]) -> bool:
         """Whether such a node takes it, or the model gives it."""

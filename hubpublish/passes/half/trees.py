@@ -46,6 +46,10 @@ class HalfTrees(HalfPrecision):
             )
         )
 
+    def allows_merging(self, node: ir.Node) -> bool:
+        """Whether nothing is rounded otherwise if the optimizer merges ``node`` with an equal one."""
+        return self._is_other(node.outputs[0])
+
     def allows_copy(self, node: ir.Node) -> bool:
         """Whether an Identity certainly does what ``node``, which computes, does with its one input."""
         value, (output,) = node.inputs[0], node.outputs

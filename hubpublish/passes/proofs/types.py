@@ -7,7 +7,7 @@ few. What a model declares on the way is a claim, and proves nothing.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import onnx
 import onnx_ir as ir
@@ -31,35 +31,55 @@ class Types:
         self._model = model
         self._proofs = proofs
         self._owners: dict[ir.Graph, ir.Node] = {}
+        self._may: dict[Names, dict[ir.Value, bool]] = {}
+        self._other: dict[Names, dict[ir.Value, bool]] = {}
 
     def never(self, value: ir.Value, names: Names) -> bool:
         """Whether ``value`` is certainly of none of these types, in any run."""
-        found = self._origins(value, lambda given: not given & names)
-        return all(given is not None and not given & names for given in found)
+        known = self._may.setdefault(names, {})
+        return not self._comes_from(
+            value, lambda given: not given & names, lambda given: given is None or bool(given & names), known
+        )
 
     def other_than(self, value: ir.Value, names: Names) -> bool:
         """Whether ``value`` is certainly of another type than these, at least in one call of a function."""
-        found = self._origins(value, lambda given: given <= names)
-        return any(given is not None and not given & names for given in found)
+        known = self._other.setdefault(names, {})
+        return self._comes_from(
+            value, lambda given: given <= names, lambda given: given is not None and not given & names, known
+        )
 
-    def _origins(self, value: ir.Value, settled: Callable[[Names], bool]) -> Iterator[Names | None]:
-        """The types given where ``value`` may come from; None where they are not known.
+    def _comes_from(
+        self,
+        value: ir.Value,
+        settled: Callable[[Names], bool],
+        wanted: Callable[[Names | None], bool],
+        known: dict[ir.Value, bool],
+    ) -> bool:
+        """Whether the types given where ``value`` may come from, None where not known, are the wanted ones.
 
-        What is computed by an operator is not followed further once its types settle the question.
+        What is computed by an operator is not followed further once its types settle the question. All
+        answers on the way are kept in ``known``, so that a long way is gone once.
         """
-        pending, seen = [value], {value}
+        pending, seen = [value], {value: value}
         while pending:
             current = pending.pop()
-            given = self._given(current)
-            if given is not None and settled(given):
-                yield given
-                continue
-            sources = self._sources(current)
-            if sources is None:
-                yield given
-                continue
-            pending += [source for source in sources if source not in seen]
-            seen.update(sources)
+            found = known.get(current)
+            if found is None:
+                given = self._given(current)
+                sources = None if given is not None and settled(given) else self._sources(current)
+                found = wanted(given) if sources is None else False
+                for source in sources or ():
+                    if source not in seen:
+                        seen[source] = current
+                        pending.append(source)
+            if found:
+                while current is not value:
+                    known[current] = True
+                    current = seen[current]
+                known[value] = True
+                return True
+        known.update(dict.fromkeys(seen, False))
+        return False
 
     def _given(self, value: ir.Value) -> Names | None:
         """The types that are possible by the value's own producer."""
