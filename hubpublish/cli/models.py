@@ -153,7 +153,7 @@ def verify(
     """
     from hubpublish import single
 
-    given: dict[str, Any] = {"shapes": shape or [], "values": value or [], "files": input_file or [], "say": note}
+    given: dict[str, Any] = {"shapes": shape or [], "values": value or [], "files": input_file or []}
     if ep == "webgpu":
         _show_webgpu(
             single.verify_files_on_webgpu(
@@ -163,6 +163,7 @@ def verify(
                 storage_buffers=storage_buffers,
                 assign_only=assign_only,
                 cache=cache_folder(),
+                say=note,
                 **given,
             ),
             as_json=as_json,
@@ -175,6 +176,7 @@ def verify(
         rewritten,
         gate=gate or "exact",
         cache=cache_folder() / "references",
+        say=note,
         **given,
     )
     if as_json:
