@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from hubpublish.inspection import Group, Requirements, Totals
 from hubpublish.inspection.models import WASM_BYTES
 from hubpublish.report import Report, VariantReport
 from hubpublish.rows import Row
-from hubpublish.words import plural, readable_binary_bytes
+from hubpublish.verify.webgpu import WebGpuRun
+from hubpublish.words import plural, readable_binary_bytes, readable_distance
+
+FAILURE_SHOWN: Final = 160  # characters of an error that a cell shows
 
 
 class DeviceRow(Row):
@@ -59,6 +63,39 @@ def needs_in_words(needs: Requirements) -> str:
         words.append(f"{plural(needs.unknownSizes, 'tensor')} of unknown size")
     words += [f"the feature `{feature}`" for feature in needs.requiredFeatures]
     return ", ".join(words)
+
+
+class WebGpuRow(Row):
+    """What came of a model on a WebGPU device."""
+
+    model: str
+    outcome: str
+    on_cpu: str
+    copies: str
+    distance: str
+
+
+def webgpu_rows(variant: VariantReport) -> Iterator[WebGpuRow]:
+    """A row for each model that was run there."""
+    for run in variant.webgpu.runs if variant.webgpu is not None else ():
+        loaded = run.on_gpu is not None
+        ops = ", ".join(f"{count} {op}" for op, count in run.on_cpu.items())
+        yield WebGpuRow(
+            file=f"`{variant.path}`",
+            model="this file" if run.model == "rewritten" else "the original",
+            outcome={"ok": "runs", "assigned": "loads; it was not run"}.get(run.status, _failure(run)),
+            on_cpu=f"{sum(run.on_cpu.values()):,} of {run.nodes:,}{f' ({ops})' if ops else ''}"
+            if loaded
+            else "–",
+            copies=f"{run.copies_to_gpu} to the GPU, {run.copies_from_gpu} from it" if loaded else "–",
+            distance=readable_distance(run.max_abs) if run.status == "ok" else "–",
+        )
+
+
+def _failure(run: WebGpuRun) -> str:
+    """The end of the runtime's words, which says what is wrong; where in its source comes before."""
+    words = run.error or run.status
+    return f"fails: `{words[-FAILURE_SHOWN:].replace('`', chr(39))}`"
 
 
 def _what(group: Group) -> str:

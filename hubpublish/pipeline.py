@@ -183,7 +183,7 @@ def _context(job: Job) -> RunContext:
         preprocessor=next((file.local for file in copied if file.path == PREPROCESSOR), None),
         staging=space.staged,
         failures=space.failed,
-        references=job.options.cache / "references",
+        cache=job.options.cache,
         log=space.begin(),
         say=job.say,
         keep=space.outputs if job.options.dry_run else None,
@@ -195,7 +195,7 @@ def _report(job: Job, variants: tuple[VariantReport, ...]) -> Report:
     return Report(
         key=job.key,
         content_key=job.content_key,
-        versions=reports.versions(),
+        versions=reports.versions(webgpu=resolved.asks_for_webgpu),
         target=resolved.target.repo,
         source=SourceReport(repo=fetched.repo, commit=fetched.commit, license=fetched.license),
         device=PROFILES[resolved.device.profile],

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +25,8 @@ from hubpublish.recipe.writer import plain
 from hubpublish.rewrite import Rewrite
 from hubpublish.source import FetchedVariant
 from hubpublish.verify import Verification
+from hubpublish.verify.webgpu import WebGpuVerification
+from hubpublish.verify.webgpu.system import PLUGIN
 
 REPORT_SCHEMA: Final = 1
 VERSIONED: Final = ("hubpublish", "onnx", "onnx-ir", "onnxruntime", "numpy")
@@ -77,6 +79,7 @@ class VariantReport(_Frozen):
     Attributes:
         inspection_before, inspection: What stands in its way on the device, before and after.
         needs: What the result asks of a device.
+        webgpu: What came out on a WebGPU device; None if the recipe does not ask for that.
     """
 
     path: str
@@ -92,6 +95,7 @@ class VariantReport(_Frozen):
     inspection: Summary
     needs: Requirements
     verification: Verification
+    webgpu: WebGpuVerification | None = None
 
     @classmethod
     def of(
@@ -100,6 +104,7 @@ class VariantReport(_Frozen):
         output: tuple[FileRecord, ...],
         done: Rewrite,
         verification: Verification,
+        webgpu: WebGpuVerification | None = None,
     ) -> VariantReport:
         """Put together what was done to a variant; `done` must have been measured for a device."""
         before, after = done.inspection_before, done.inspection
@@ -120,6 +125,7 @@ class VariantReport(_Frozen):
             inspection=after.summary(),
             needs=webgpu_requirements(after),
             verification=verification,
+            webgpu=webgpu,
         )
 
 
@@ -160,9 +166,21 @@ class Report(_Frozen):
         return tuple(record for variant in self.variants for record in variant.output)
 
 
-def versions() -> dict[str, str]:
-    """The versions on which the published bytes and the proof depend."""
-    return {name: version(name) for name in VERSIONED}
+def versions(*, webgpu: bool = False) -> dict[str, str]:
+    """The versions on which the published bytes and the proof depend; "none" of what is not installed.
+
+    Args:
+        webgpu: Whether the proof is also of a run on WebGPU.
+    """
+    names = (*VERSIONED, PLUGIN) if webgpu else VERSIONED
+    return {name: _version(name) for name in names}
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "none"
 
 
 def run_key(resolved: Recipe, images: Mapping[str, str]) -> str:
@@ -178,7 +196,7 @@ def run_key(resolved: Recipe, images: Mapping[str, str]) -> str:
     facts = {
         "recipe": plain(resolved),
         "images": dict(images),
-        "versions": versions(),
+        "versions": versions(webgpu=resolved.asks_for_webgpu),
         "schema": REPORT_SCHEMA,
         "card": card_template_sha256(),
     }

@@ -16,6 +16,7 @@ from hubpublish.source import FetchedVariant
 from hubpublish.verify import Verification, verification_error, verify
 from hubpublish.verify.bisect import Culprit, bisect, builder
 from hubpublish.verify.scratch import scratch
+from hubpublish.verify.webgpu import WebGpuVerification, verify_webgpu, webgpu_error
 
 Say = Callable[[str], None]
 
@@ -30,7 +31,7 @@ class RunContext:
         preprocessor: The source's preprocessor_config.json, if it is published.
         staging: Where the new files go, under their paths in the repo.
         failures: Where to put what shows why a verification failed.
-        references: Cache of the originals' outputs.
+        cache: For the originals' outputs, and what lowers the limits of a device; kept.
         log: Durations and memory.
         say: Called with a line of progress.
         keep: Where to keep an input and the outputs of each variant, under its path; None: nowhere.
@@ -41,7 +42,7 @@ class RunContext:
     preprocessor: Path | None
     staging: Path
     failures: Path
-    references: Path
+    cache: Path
     log: RunLog
     say: Say
     keep: Path | None = None
@@ -80,14 +81,36 @@ def transform(fetched: FetchedVariant, context: RunContext) -> VariantReport:
         spec=variant.verify or context.recipe.verify,
         base_dir=context.folder,
         preprocessor=context.preprocessor,
-        cache=context.references,
+        cache=context.cache / "references",
         keep=context.keep / variant.path if context.keep else None,
         progress=context.say,
     )
     context.log.add_runs(variant.path, result.runs)
     if not result:
         raise _failed(result, fetched, done, context)
-    return VariantReport.of(fetched, output, done, result)
+    return VariantReport.of(fetched, output, done, result, _on_webgpu(fetched, done, context))
+
+
+def _on_webgpu(fetched: FetchedVariant, done: Rewrite, context: RunContext) -> WebGpuVerification | None:
+    """The variant on WebGPU, if the recipe asks for that."""
+    spec = fetched.variant.verify or context.recipe.verify
+    if spec.webgpu is None:
+        return None
+    result = verify_webgpu(
+        fetched.model.local,
+        done.saved.path,
+        spec=spec.webgpu,
+        inputs=spec.inputs,
+        base_dir=context.folder,
+        preprocessor=context.preprocessor,
+        cache=context.cache,
+        progress=context.say,
+    )
+    if not result:
+        error = webgpu_error(result)
+        error.where = fetched.variant.path
+        raise error
+    return result
 
 
 @contextmanager
@@ -141,7 +164,7 @@ def _culprit(
                 base_dir=context.folder,
                 out=folder,
                 preprocessor=context.preprocessor,
-                cache=context.references,
+                cache=context.cache / "references",
                 progress=context.say,
             )
     except Exception as error:  # a search that breaks off must not hide what was found

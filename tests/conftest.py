@@ -41,6 +41,7 @@ from huggingface_hub import HfApi  # noqa: E402
 from hubpublish.hub import retry  # noqa: E402
 from hubpublish.localhub import LocalHub  # noqa: E402
 from tests.last_lines import (  # noqa: E402
+    NOT_TESTED,
     pytest_sessionfinish,
     pytest_terminal_summary,
     pytest_testnodedown,
@@ -105,3 +106,18 @@ def publication(hub: LocalHub, api: HfApi, tmp_path: Path) -> Publication:
     from tests.publication import Publication
 
     return Publication(hub, api, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def webgpu_device(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> object:
+    """A WebGPU device that grants eight storage buffers; without one the test is skipped, and it is told."""
+    from hubpublish.errors import UsageError
+    from hubpublish.verify import RunLimits
+    from hubpublish.verify.webgpu.bench import find_device
+
+    try:
+        return find_device(8, tmp_path_factory.mktemp("webgpu"), RunLimits())
+    except UsageError as error:
+        why = f"{error.what}; {error.hint}"
+        pytestconfig.stash.setdefault(NOT_TESTED, {})["WebGPU"] = why
+        pytest.skip(why)

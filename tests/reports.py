@@ -24,6 +24,7 @@ from hubpublish.verify import (
     Verification,
 )
 from hubpublish.verify.result import LevelResult, TensorSummary
+from hubpublish.verify.webgpu.result import Adapter, WebGpuRun, WebGpuVerification
 from tests.publication import SOURCE, TARGET, model_bytes, recipe_data
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -59,6 +60,26 @@ def verification(
     )
 
 
+def on_webgpu(**changes: Any) -> WebGpuVerification:
+    """One that passed: the original fails, the rewritten model runs."""
+    wrong = "[ONNXRuntimeError] Too many storage buffers in shader. Current: 10, Max is 8"
+    output = OutputComparison(
+        name="y", dtype="float32", shape=(1500,), identical=False, distance=distance(7, 4.6e-4)
+    )
+    fields: dict[str, Any] = {
+        "passed": True,
+        "adapter": Adapter(
+            names=("llvmpipe",), runtime="onnxruntime 1.99.0 with a plugin", storage_buffers=8, asked=8
+        ),
+        "input": "noise 0",
+        "runs": (
+            WebGpuRun(model="original", status="fails", error=wrong),
+            WebGpuRun(model="rewritten", status="ok", on_gpu=12, on_cpu={"Round": 1}, outputs=(output,)),
+        ),
+    }
+    return WebGpuVerification(**{**fields, **changes})
+
+
 def variant_report(
     path: str = "onnx/model.onnx",
     dtype: str = "fp32",
@@ -66,6 +87,7 @@ def variant_report(
     text: str | None = None,
     passes: tuple[str, ...] = ("concat_tree", "split_tree", "sum_to_add"),
     proof: Verification | None = None,
+    webgpu: WebGpuVerification | None = None,
 ) -> VariantReport:
     """A variant whose graph was rewritten for real."""
     recipe = recipe_of(passes=list(passes))
@@ -77,7 +99,7 @@ def variant_report(
         file = SourceFile(path, source, sha256_of(source), source.stat().st_size)
         fetched = FetchedVariant(variant, file, (), Path(folder))
         output = (FileRecord.of(path, target),)
-    return VariantReport.of(fetched, output, done, proof or verification())
+    return VariantReport.of(fetched, output, done, proof or verification(), webgpu)
 
 
 def recipe_of(**changes: Any) -> Recipe:

@@ -21,9 +21,10 @@ from hubpublish.regions import holds_words, outside_of, texts_of
 from hubpublish.report import Report
 from hubpublish.rows import merged
 from hubpublish.verify import InputResult
+from hubpublish.verify.webgpu.result import Accumulation
 from hubpublish.words import readable_binary_bytes
 from tests.publication import TARGET
-from tests.reports import COMMIT, card_spec, distance, report_of, variant_report, verification
+from tests.reports import COMMIT, card_spec, distance, on_webgpu, report_of, variant_report, verification
 
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
@@ -255,6 +256,42 @@ class TestRows:
         assert "Storage buffers that the widest" not in card
         assert "## What was replaced" not in card
         assert "No failure of the original on this device is known." in card
+
+
+class TestOnWebGpu:
+    def test_what_ran_and_what_did_not_is_stated(self) -> None:
+        both = variant_report(webgpu=on_webgpu()), variant_report("onnx/model_fp16.onnx", "fp16")
+        card = render(report_of(*both), card_spec())
+        (rows,) = (each for each in tables(card) if "Outcome" in each[0])
+        wrong = "fails: `[ONNXRuntimeError] Too many storage buffers in shader. Current: 10, Max is 8`"
+        assert rows[1:] == [
+            ["`onnx/model.onnx`", "the original", wrong, "–", "–", "–"],
+            [
+                "`onnx/model.onnx`",
+                "this file",
+                "runs",
+                "1 of 13 (1 Round)",
+                "0 to the GPU, 0 from it",
+                "0.00046",
+            ],
+        ]
+        assert "Run with onnxruntime 1.99.0 with a plugin on llvmpipe with 8 storage buffers" in card
+        assert "`onnx/model_fp16.onnx` was not run on one" in card
+        assert "not run on a GPU" not in card
+
+    def test_a_limit_that_was_not_lowered_is_told(self) -> None:
+        adapter = on_webgpu().adapter.model_copy(update={"storage_buffers": 16, "not_lowered": "no compiler"})
+        card = render(report_of(variant_report(webgpu=on_webgpu(adapter=adapter))), card_spec())
+        assert "with 16 storage buffers (not lowered to 8: no compiler)" in card
+
+    def test_what_adds_up_most_in_half_precision_is_named(self) -> None:
+        most = (Accumulation(node="a|`b`", op="Conv", terms=27648),)
+        card = render(report_of(variant_report(webgpu=on_webgpu(accumulations=most))), card_spec())
+        assert "most on such a device: `` a|`b` `` (Conv, 27,648)." in card
+
+    def test_without_a_run_it_says_so(self, card: str) -> None:
+        assert "The files were not run on a GPU for this card" in card
+        assert "On a WebGPU device" not in card
 
 
 class TestHostileText:

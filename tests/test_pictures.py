@@ -127,7 +127,7 @@ class TestOfModels:
             preprocessor=None,
             staging=publication.folder / f"staged-{keep is None}",
             failures=publication.folder / "failures",
-            references=publication.folder / "references",
+            cache=publication.folder,
             log=RunLog.start(),
             say=publication.said.append,
             keep=keep,

@@ -242,3 +242,30 @@ def test_an_approximate_pass_is_chosen_where_the_gate_is_a_tolerance(
     )
     names = [[each.name for each in run.report.variants[0].passes] for run in (exact, bounded) if run.report]
     assert ["nearly" in each for each in names] == [False, True]
+
+
+@pytest.mark.webgpu
+def test_a_recipe_may_ask_for_a_run_on_webgpu(publication: Publication, webgpu_device: object) -> None:
+    publication.seed()
+    verify = {"gate": "exact", "webgpu": {"original": True, "bounds": {"max_abs": 1e-6}}}
+    result = publication.run(publication.recipe(verify=verify))
+    assert result.report is not None
+    (variant,) = result.report.variants
+    assert variant.webgpu is not None
+    assert [run.status for run in variant.webgpu.runs] == ["fails", "ok"]
+    assert "onnxruntime-ep-webgpu" in result.report.versions
+    card = card_of(publication)
+    assert "### On a WebGPU device" in card
+    assert "Too many storage buffers in shader. Current: 10, Max is 8" in card
+
+
+@pytest.mark.webgpu
+def test_what_does_not_run_on_webgpu_is_not_published(
+    publication: Publication, webgpu_device: object
+) -> None:
+    publication.seed()
+    verify = {"gate": "exact", "webgpu": {"storage_buffers": 8}}
+    recipe = publication.recipe(passes=["sum_to_add"], device="webgpu-desktop", verify=verify)
+    error = error_of(VerificationError, lambda: publication.run(recipe))
+    assert (error.kind, error.exit_code, error.where) == ("webgpu_fails", 5, MODEL)
+    assert publication.nothing_is_published()

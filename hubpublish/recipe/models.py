@@ -234,6 +234,11 @@ class Recipe(RecipeModel):
             )
         return self
 
+    @property
+    def asks_for_webgpu(self) -> bool:
+        """Whether any variant is run on WebGPU."""
+        return any((variant.verify or self.verify).webgpu is not None for variant in self.variants)
+
     def build_passes(self, variant: Variant) -> tuple[RewritePass[Any], ...] | Auto:
         """The passes for a variant, ready to run, or how they are chosen."""
         passes = self.passes if variant.passes is None else variant.passes

@@ -95,7 +95,7 @@ def _rewritten(
         raise NotRebuiltError(f"this version does not rewrite {path}: {error.what}") from None
     saved = [done.saved.path, *([done.saved.data] if done.saved.data else [])]
     output = tuple(FileRecord.of(path.relative_to(folder).as_posix(), path) for path in saved)
-    return VariantReport.of(fetched, output, done, published.verification)
+    return VariantReport.of(fetched, output, done, published.verification, published.webgpu)
 
 
 def _manifest(then: Manifest, files: Sequence[StagedFile], report: Report, folder: Path) -> StagedFile:

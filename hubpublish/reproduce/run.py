@@ -26,6 +26,7 @@ from hubpublish.reproduce.published import NotRebuiltError, Publication, read_pu
 from hubpublish.reproduce.rebuild import rebuild
 from hubpublish.reproduce.result import FileResult, Reproduction, Status, Versions
 from hubpublish.verify.scratch import scratch
+from hubpublish.verify.webgpu.system import PLUGIN
 
 Say = Callable[[str], None]
 _SIGNATURE = "a signature, not rebuilt"
@@ -149,7 +150,8 @@ def _not_rebuilt(then: Publication, why: str) -> Iterator[FileResult]:
 
 
 def _versions(report: Report) -> dict[str, Versions]:
-    then, now = report.versions, reports.versions()
+    then = report.versions
+    now = reports.versions(webgpu=PLUGIN in then)
     return {
         name: Versions(then=then.get(name), now=now.get(name))
         for name in {**now, **then}

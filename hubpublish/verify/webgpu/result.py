@@ -83,6 +83,17 @@ class WebGpuRun(_Frozen):
         return "; ".join(words)
 
     @property
+    def nodes(self) -> int:
+        """Nodes on the GPU and on the CPU."""
+        return (self.on_gpu or 0) + sum(self.on_cpu.values())
+
+    @property
+    def max_abs(self) -> float | None:
+        """The largest distance of any output to the CPU's; None where it is not defined."""
+        distances = [output.distance.max_abs for output in self.outputs if output.distance is not None]
+        return max((each for each in distances if each is not None), default=None)
+
+    @property
     def ran(self) -> bool:
         """Whether it did what was asked of it."""
         return self.status in ("ok", "assigned")

@@ -26,8 +26,8 @@ NARROW = """g (float[9,4] x) => (float[9,4] y)
   y = Concat <axis = 0> (n, q) }"""
 
 
-def test_the_device_is_real_and_grants_what_was_asked(device: Device) -> None:
-    adapter = device.adapter
+def test_the_device_is_real_and_grants_what_was_asked(webgpu_device: Device) -> None:
+    adapter = webgpu_device.adapter
     assert (adapter.storage_buffers, adapter.asked, adapter.not_lowered) == (8, 8, None)
     assert adapter.names
     assert "onnxruntime-ep-webgpu" in adapter.runtime
@@ -113,7 +113,7 @@ def test_what_adds_up_most_comes_first(onnx_file: OnnxFile) -> None:
 
 
 def test_without_a_driver_there_is_no_silent_fall_back(
-    device: Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    webgpu_device: Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("VK_ICD_FILENAMES", str(tmp_path / "none.json"))
     error = error_of(UsageError, lambda: find_device(8, tmp_path, RunLimits()))
