@@ -190,7 +190,7 @@ def test_what_was_rolled_back_does_not_come_back_with_other_versions(
 ) -> None:
     """Its bytes are the same, so it takes the work to see it."""
     versions = {**report.versions(), "numpy": "9.9"}
-    monkeypatch.setattr(report, "versions", lambda: versions)
+    monkeypatch.setattr(report, "versions", lambda **_: versions)
     assert rolled_back.run(other(rolled_back)).status == "withdrawn"
     assert rolled_back.read("onnx/model.onnx") != (rolled_back.staged / "onnx/model.onnx").read_bytes()
 

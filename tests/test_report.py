@@ -106,7 +106,7 @@ class TestKey:
     def test_changes_with_a_version(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         before = run_key(resolved(), {})
         found = {**versions(), name: "99.0"}
-        monkeypatch.setattr(reports, "versions", lambda: found)
+        monkeypatch.setattr(reports, "versions", lambda **_: found)
         assert run_key(resolved(), {}) != before
 
     def test_changes_with_the_template_of_the_card(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -347,7 +347,7 @@ class TestVersions:
         """A publication that other versions made."""
         now = report.versions()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(report, "versions", lambda: {**now, "hubpublish": "0.0.9", "onnx": "1.0.0"})
+            patch.setattr(report, "versions", lambda **_: {**now, "hubpublish": "0.0.9", "onnx": "1.0.0"})
             patch.setattr("hubpublish.__version__", "0.0.9")
             publication.seed()
             publication.run()
