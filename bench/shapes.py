@@ -28,11 +28,14 @@ def _model(g: GraphBuilder, shape: tuple[int, ...], outputs: list[str]) -> onnx.
     return helper.make_model(graph, opset_imports=[opset], ir_version=IR_VERSION)
 
 
-def transformer(nodes: int, dtype: Dtype = "fp32") -> onnx.ModelProto:
-    """The demo's backbone of window attention with its shape arithmetic, several times over."""
+def demo(nodes: int, dtype: Dtype = "fp32") -> onnx.ModelProto:
+    """The demo's backbone, a patch grid and a pyramid of deformable convolutions, again and again."""
     g = GraphBuilder(dtype, 0)
     backbone = Backbone(g, ModelConfig(128, 12, (2, 2, 2, 2), window=3, inner=16, aspp=32, edge=8))
-    ends = [backbone("x", 128)[-1] for _ in range(max(1, nodes // 2000))]
+    ends = []
+    for number in range(max(1, nodes // 2000)):
+        feature = backbone("x", 128)[-1]
+        ends += [patch_grid(g, "x", 4, 32), aspp(g, feature, f"aspp{number}", (96, 4), 4)]
     return _model(g, (1, 3, 128, 128), ends)
 
 
@@ -122,7 +125,7 @@ def long_cone(nodes: int, dtype: Dtype = "fp32") -> onnx.ModelProto:
 
 
 def weights(nodes: int, dtype: Dtype = "fp32") -> onnx.ModelProto:
-    """As many initializers as nodes, of which every second is there twice, and some are used by no node."""
+    """Twice as many initializers as nodes; each is there several times, and every second is not used."""
     g = GraphBuilder(dtype, 0)
     x = "x"
     for number in range(nodes):
@@ -130,6 +133,18 @@ def weights(nodes: int, dtype: Dtype = "fp32") -> onnx.ModelProto:
         g.initializer(f"unused{number}", values)
         x = g.op("MatMul", x, g.initializer(f"w{number}", values))
     return _model(g, (1, 4), [x])
+
+
+def tensors(nodes: int, dtype: Dtype = "fp32") -> onnx.ModelProto:
+    """Constants of a few elements and of many, and one Concat of as many constants as there are nodes."""
+    g = GraphBuilder(dtype, 0)
+    x, parts = "x", []
+    for number in range(nodes // 5):
+        x = g.op("Add", x, g.const(np.full((1, 16), number, np.float32)))
+        x = g.op("Mul", x, g.number(number))
+        parts.append(g.op("Mul", g.ints(number), g.ints(2)))
+    sizes = g.op("Cast", g.op("ReduceSum", g.op("Concat", *parts, axis=0)), to=g.float_type)
+    return _model(g, (1, 16), [g.op("Add", x, sizes)])
 
 
 def branches(nodes: int, dtype: Dtype = "fp32") -> onnx.ModelProto:
@@ -187,7 +202,7 @@ def grids_of_bases(nodes: int, dtype: Dtype = "fp32") -> onnx.ModelProto:
 SHAPES: Final[dict[str, Callable[..., onnx.ModelProto]]] = {
     each.__name__: each
     for each in (
-        *(transformer, deformable, patch_grids, chain, movers, wide, parallel, one_of_many),
-        *(constants, long_cone, weights, branches, unused, backwards, grids_of_bases),
+        *(demo, deformable, patch_grids, chain, movers, wide, parallel, one_of_many),
+        *(constants, long_cone, weights, tensors, branches, unused, backwards, grids_of_bases),
     )
 }

@@ -66,9 +66,11 @@ def require_sizes(found: Inspection, source: Path) -> None:
             kind="too_large",
             details={"nodes": [each.model_dump(mode="json") for each in large]},
         )
-    if found.totals.unknown_sizes:
+    totals = found.totals
+    if totals.unknown_sizes or totals.declared_sizes:
+        uncertain = plural(totals.unknown_sizes + totals.declared_sizes, "tensor")
         raise DeviceFitError(
-            f"the size of {plural(found.totals.unknown_sizes, 'tensor')} is not known, "
+            f"the size of {uncertain} is not known, or only declared by the model, "
             f"so it is not known whether they fit {found.profile}",
             where=str(source),
             hint="give the model static shapes, or take enforce_sizes out of the recipe",

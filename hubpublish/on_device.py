@@ -61,6 +61,8 @@ def needs_in_words(needs: Requirements) -> str:
         words.append(f"tensors of up to {readable_binary_bytes(limits.maxStorageBufferBindingSize)}")
     if needs.unknownSizes:
         words.append(f"{plural(needs.unknownSizes, 'tensor')} of unknown size")
+    if needs.declaredSizes:
+        words.append(f"{plural(needs.declaredSizes, 'tensor')} of a size that is only declared")
     words += [f"the feature `{feature}`" for feature in needs.requiredFeatures]
     return ", ".join(words)
 

@@ -17,6 +17,7 @@ from hubpublish.verify import Verification, verification_error, verify
 from hubpublish.verify.bisect import Culprit, bisect, builder
 from hubpublish.verify.scratch import scratch
 from hubpublish.verify.webgpu import WebGpuVerification, verify_webgpu, webgpu_error
+from hubpublish.words import printable
 
 Say = Callable[[str], None]
 
@@ -68,8 +69,10 @@ def transform(fetched: FetchedVariant, context: RunContext) -> VariantReport:
     fit = done.inspection.fit
     for width in fit.cannot_run:
         context.say(
-            f"{variant.path} will not run on {fit.profile}: {width.node} ({width.op}) binds "
-            f"{width.slots} storage buffers, and no pass can narrow it"
+            printable(
+                f"{variant.path} will not run on {fit.profile}: {width.node} ({width.op}) binds "
+                f"{width.slots} storage buffers, and no pass can narrow it"
+            )
         )
     files = [done.saved.path, *([done.saved.data] if done.saved.data else [])]
     # Before the verification: a file that changes while it runs must not pass for what was verified.

@@ -259,12 +259,96 @@ class TestRequirements:
             "requiredFeatures": ["shader-f16"],
             "peakBytes": 700,
             "unknownSizes": 0,
+            "declaredSizes": 0,
         }
 
     def test_of_a_summary_are_the_same(self) -> None:
         found = inspected("g (float[N] x) => (float y) { y = Relu (x) }")
         assert webgpu_requirements(found) == webgpu_requirements(found.summary())
         assert webgpu_requirements(found).requiredLimits.maxBufferSize is None
+
+
+class TestTheWorstRuntime:
+    """What the device must grant is asked of the runtimes that use it, not of those that leave it alone."""
+
+    def test_counts_the_buffers_of_a_node_that_others_leave_on_the_cpu(self) -> None:
+        given = ", ".join(f"float[4] x{number}" for number in range(20))
+        names = ", ".join(f"x{number}" for number in range(20))
+        found = inspected(f"g ({given}) => (float[4] y) {{ y = Max ({names}) }}", runtime=None)
+        assert found.totals.storage_buffers == 21
+        assert found.totals.on_cpu == 1
+        by_problem = {group.problem: group for group in found.groups}
+        assert set(by_problem) == {Problem.STORAGE_BUFFERS, Problem.NO_KERNEL}
+        runtimes = [set(group.runtimes) for group in found.groups]
+        assert not runtimes[0] & runtimes[1]
+        assert runtimes[0] | runtimes[1] == set(runtime_names())
+
+    def test_asks_for_halves_and_sizes_too(self) -> None:
+        body = """g (float16[1,64,4096,4096] x, float16[1,4,4,2] at) => (float16[1,64,4,4] y)
+        { y = GridSample (x, at) }"""
+        needs = webgpu_requirements(inspected(body, runtime=None))
+        assert needs.requiredFeatures == ("shader-f16",)
+        assert needs.requiredLimits.maxBufferSize == 2 * 64 * 4096 * 4096
+
+    def test_counts_a_node_of_which_it_is_not_known(self) -> None:
+        text = """<ir_version: 9, opset_import: ["": 17, "my": 1]> g (float[4] x) => (y)
+        { t = my.Op (x) y = Max (t, t, t, t, t, t, t, t, t) }"""
+        found = inspect(
+            ir.from_proto(onnx.parser.parse_model(text)), PROFILES["webgpu-min"], read_runtime(WEB)
+        )
+        assert found.totals.undecided == 1
+        assert found.totals.storage_buffers == 10
+
+    def test_does_not_count_what_runs_on_every_cpu(self) -> None:
+        body = f"g (double[2] x) => (double[24] y) {{ y = Concat <axis = 0> ({', '.join(['x'] * 12)}) }}"
+        found = inspected(body, runtime=None)
+        assert found.totals.on_cpu == 1
+        assert found.totals.storage_buffers == 0
+        assert found.fit
+        assert not found.fit.too_wide
+
+
+class TestOddModels:
+    FUNCTION = """<opset_import: ["": {opset}, "loc": 1], domain: "loc"> F (a) => (b) {{ {body} }}"""
+
+    def of(self, calls: str, *functions: str) -> Inspection:
+        head = '<ir_version: 9, opset_import: ["": 17, "loc": 1]>'
+        text = f"{head} g (float[2] x) => (float[2] y) {{ {calls} }}"
+        model = ir.from_proto(onnx.parser.parse_model("\n".join([text, *functions])))
+        return inspect(model, PROFILES["webgpu-min"])
+
+    def test_a_function_of_another_opset_is_not_looked_into(self) -> None:
+        found = self.of("y = loc.F (x)", self.FUNCTION.format(opset=13, body="b = Sum (a, a)"))
+        assert {group.problem for group in found.groups} == {Problem.UNKNOWN, Problem.NO_KERNEL}
+        assert "was not looked into" in next(g.what for g in found.groups if g.problem == Problem.UNKNOWN)
+
+    def test_a_function_that_calls_itself_ends(self) -> None:
+        found = self.of("y = loc.F (x)", self.FUNCTION.format(opset=17, body="b = loc.F (a)"))
+        assert found.totals.undecided
+
+    def test_functions_that_become_millions_of_nodes_end(self) -> None:
+        doubling = [
+            f"""<opset_import: ["": 17, "loc": 1], domain: "loc"> F{n} (a) => (b)
+            {{ t = loc.F{n - 1} (a) b = loc.F{n - 1} (t) }}"""
+            for n in range(1, 30)
+        ]
+        last = '<opset_import: ["": 17], domain: "loc"> F0 (a) => (b) { b = Neg (a) }'
+        assert self.of("y = loc.F29 (x)", last, *doubling).totals.undecided
+        assert not self.of("y = loc.F3 (x)", last, *doubling[:3]).totals.undecided
+
+    def test_an_attribute_of_a_wrong_type_is_not_followed(self) -> None:
+        model = onnx.parser.parse_model(
+            '<ir_version: 9, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Cast <to = 1> (x) }'
+        )
+        del model.graph.node[0].attribute[:]
+        model.graph.node[0].attribute.append(onnx.helper.make_attribute("to", "float"))
+        assert inspect(ir.from_proto(model), PROFILES["webgpu-min"]).totals.nodes == 1
+
+    def test_a_size_that_no_memory_holds_is_not_known(self) -> None:
+        shape = ",".join(["4611686018427387904"] * 20)
+        found = inspected(f"g (float[{shape}] x) => (float[{shape}] y) {{ y = Relu (x) }}")
+        assert found.totals.unknown_sizes == 2
+        assert found.totals.largest is None
 
 
 class TestDemo:

@@ -54,4 +54,12 @@ def test_a_size_that_is_not_known_is_not_taken_for_small(tmp_path: Path) -> None
     source = model(tmp_path, "g (float[N, 4] x) => (float[N, 4] y) { y = Relu (x) }")
     error = refused(source, tmp_path / "out.onnx")
     assert error.kind == "sizes_unknown"
-    assert error.what == "the size of 2 tensors is not known, so it is not known whether they fit webgpu-min"
+    assert error.what == (
+        "the size of 2 tensors is not known, or only declared by the model, so it is not known whether they "
+        "fit webgpu-min"
+    )
+
+
+def test_a_size_that_is_only_declared_is_not_taken_for_true(tmp_path: Path) -> None:
+    text = "g (float[64] x) => (float[1,1] y) { n = NonZero (x) f = Cast <to = 1> (n) y = Relu (f) }"
+    assert refused(model(tmp_path, text), tmp_path / "out.onnx").kind == "sizes_unknown"

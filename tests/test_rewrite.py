@@ -109,8 +109,11 @@ class TestWhatDoesNotFit:
         assert "max_inputs" in str(error.hint)
 
     def test_names_five_and_counts_the_rest(self, tmp_path: Path) -> None:
-        concat = "[{name}] c{name} = Concat <axis = 0> (x, x, x, x, x, x, x, x)"
-        nodes = "\n".join(concat.format(name=f"n{number}") for number in range(8))
+        # Each of other inputs: of equal nodes the runtime keeps one.
+        concat = "[{name}] c{name} = Concat <axis = 0> (n{name}, x, x, x, x, x, x, x)"
+        names = [f"n{number}" for number in range(8)]
+        negated = [f"n{name} = Neg ({f'n{names[at - 1]}' if at else 'x'})" for at, name in enumerate(names)]
+        nodes = "\n".join([*negated, *(concat.format(name=name) for name in names)])
         text = f'<ir_version: 8, opset_import: ["": 13]> g (float[2] x) => (float[16] cn0) {{ {nodes} }}'
         source = tmp_path / "many.onnx"
         source.write_bytes(model_bytes(text))

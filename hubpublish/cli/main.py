@@ -73,7 +73,9 @@ def run(arguments: list[str]) -> int:
         return emit_error(_usage(error), as_json=as_json)
     except HubpublishError as error:
         return emit_error(error, as_json=as_json)
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, typer.Abort) as abort:
+        if isinstance(abort.__cause__, EOFError):  # typer takes every one for the end of an answer
+            return emit_error(_internal(abort.__cause__), as_json=as_json)
         return _interrupted(as_json=as_json)
     except BrokenPipeError:  # whoever read has enough
         _give_up_on_stdout()

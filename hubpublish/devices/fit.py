@@ -11,6 +11,7 @@ one binding.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from functools import cache
 from importlib.resources import files
 
@@ -66,13 +67,24 @@ class Fit(BaseModel):
         return not self.too_wide
 
 
-def measure_fit(model: ir.Model, profile: Profile, runtime: Runtime | None = None) -> Fit:
+def measure_fit(
+    model: ir.Model,
+    profile: Profile,
+    runtime: Runtime | None = None,
+    shaders: Collection[ir.Node] | None = None,
+) -> Fit:
     """Count the slots of every node, in every scope, against the profile.
 
     With a runtime, nodes that it splits up by itself or has no kernels for are not counted; without one
     the worst of the listed runtimes counts.
+
+    Args:
+        model: The model.
+        profile: What the device grants.
+        runtime: What runs the model there.
+        shaders: The nodes that may run on the GPU, if that was worked out; None: all that could.
     """
-    widths = node_widths(model)
+    widths = node_widths(model, shaders)
     if runtime is not None:
         widths = [each for each in widths if _is_one_shader(each.op, runtime)]
     over = [width for width in widths if width.slots > profile.storage_buffers]
@@ -98,7 +110,7 @@ def _is_one_shader(op: str, runtime: Runtime) -> bool:
     return op in runtime.kernels and op not in runtime.splits_itself
 
 
-def node_widths(model: ir.Model) -> list[NodeWidth]:
+def node_widths(model: ir.Model, shaders: Collection[ir.Node] | None = None) -> list[NodeWidth]:
     """The slots of every node that runs in a shader, in the order of the graphs."""
     narrowing = {op: each.name for each in PASSES.values() if each.narrows for op in each.op_types}
     return [
@@ -111,7 +123,7 @@ def node_widths(model: ir.Model) -> list[NodeWidth]:
         )
         for scope in scopes(model)
         for node in scope.graph
-        if (slots := slots_of(node))
+        if (shaders is None or node in shaders) and (slots := slots_of(node))
     ]
 
 

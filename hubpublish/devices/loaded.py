@@ -20,7 +20,7 @@ from onnx_ir.passes.common import InlinePass
 from hubpublish.devices.tensors import Tensors
 from hubpublish.errors import UnsupportedModelError
 from hubpublish.model import Scope, constant_of, scopes, sort_topologically
-from hubpublish.model.constants import constant_tensor_of, is_onnx
+from hubpublish.model.constants import constant_tensor_of, integer_of, is_onnx
 
 NOT_FOLDED: Final = frozenset(
     """
@@ -28,6 +28,8 @@ NOT_FOLDED: Final = frozenset(
     RandomNormalLike RandomUniform RandomUniformLike Scan
     """.split()  # noqa: SIM905
 )
+MOST_INLINED: Final = 50_000  # nodes that the calls of functions may become, with what a call itself costs
+CALL_COST: Final = 100  # nodes that are walked in the time that one call takes
 SHARED_ELEMENTS: Final = 8  # constants of so many elements are equal if their values are
 
 Key = tuple[object, ...]
@@ -38,7 +40,7 @@ class Loaded:
     """A model as a runtime sees it once it is loaded.
 
     Attributes:
-        model: The model, or a copy with its functions inlined and its nodes sorted.
+        model: The model, or a copy with its functions inlined, where they can be, and its nodes sorted.
         live: The nodes that are left, each with its scope, in an order in which they can run.
         folded, merged, dropped: How many others are gone, for which reason.
         constants: Values that do not depend on an input.
@@ -66,7 +68,7 @@ def load_like_a_runtime(model: ir.Model) -> Loaded:
     """Work out what is left of a model; the model itself is not changed.
 
     Raises:
-        UnsupportedModelError: A graph has a cycle, or a function calls itself.
+        UnsupportedModelError: A graph has a cycle.
     """
     prepared = _prepared(model)
     loaded = Loaded(prepared, Tensors(prepared))
@@ -76,18 +78,37 @@ def load_like_a_runtime(model: ir.Model) -> Loaded:
 
 
 def _prepared(model: ir.Model) -> ir.Model:
-    if not model.functions:
+    if not model.functions or not _may_be_inlined(model):
         return model
     copy = ir.from_proto(ir.to_proto(model))  # a clone cannot be made of an unsorted model
     sort_topologically(copy)
     try:
         InlinePass()(copy)
-    except (ir.passes.PassError, ValueError) as error:
-        raise UnsupportedModelError(
-            "a function of the model cannot be put in place of its calls",
-            hint="check the file with onnx.checker.check_model",
-        ) from error
+    except (ir.passes.PassError, ir.passes.InvariantError, ValueError):
+        return model  # of other opsets, for example: what a call stands for is then not known
     return copy
+
+
+def _may_be_inlined(model: ir.Model) -> bool:
+    """Whether the functions, put in the place of their calls, make a model of a size that is worth it."""
+    sizes: dict[ir.OperatorIdentifier, int] = {}  # nodes that a call becomes
+
+    def expanded(graph: ir.Graph, above: tuple[ir.OperatorIdentifier, ...]) -> int:
+        total = 0
+        for node in graph.all_nodes():
+            key, total = node.op_identifier(), total + 1
+            if key not in model.functions:
+                continue
+            if key in above:
+                return MOST_INLINED + 1  # calls itself
+            if key not in sizes:
+                sizes[key] = expanded(model.functions[key].graph, (*above, key))
+            total += sizes[key] + CALL_COST
+            if total > MOST_INLINED:
+                break
+        return total
+
+    return expanded(model.graph, ()) <= MOST_INLINED
 
 
 def in_order(graph: ir.Graph) -> list[ir.Node]:
@@ -184,7 +205,7 @@ class _Loading:
         shape = self._to.tensors.believed_shape(value) if value is not None else None
         if shape is None:
             return False
-        start, end = node.attributes.get_int("start", 0), node.attributes.get_int("end", len(shape))
+        start, end = integer_of(node, "start", 0), integer_of(node, "end", len(shape))
         return None not in shape[start:end]
 
     def _is_dropped(self, node: ir.Node) -> bool:
@@ -206,7 +227,7 @@ class _Loading:
                 return not any(each.uses() for each in node.outputs[1:])
             case "Cast":
                 dtype = self._to.tensors.dtype(value)
-                return dtype is not None and dtype == node.attributes.get_int("to", 0)
+                return dtype is not None and dtype == integer_of(node, "to", 0)
             case "Add" | "Sub":
                 return self._is_neutral(node, 0)
             case "Mul" | "Div":

@@ -13,7 +13,7 @@ import onnx_ir as ir
 from pydantic import BaseModel, ConfigDict
 
 from hubpublish.devices.loaded import bodies
-from hubpublish.devices.placement import Placement, Side, is_on_host
+from hubpublish.devices.placement import Placement, is_on_host
 
 #: Their output is their first input under another shape: it takes no memory.
 VIEWS: Final = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
@@ -32,7 +32,7 @@ class Sizes(BaseModel):
     """Sizes of a model's tensors in bytes, as far as they are known.
 
     Attributes:
-        largest_on_gpu: The largest tensor that a shader binds; so much a buffer must hold.
+        largest_on_gpu: The largest tensor that a shader binds, or may bind; so much a buffer must hold.
         largest: The largest tensor at all.
         weight_bytes: Initializers, and what is folded when the model is loaded.
         peak_live_bytes: Weights, and the most that the results of nodes take at once when they run in
@@ -57,12 +57,13 @@ def measure_sizes(placement: Placement) -> Sizes:
     bound = dict.fromkeys(
         value
         for node, _ in loaded.live
-        if placement.places[node].side == Side.GPU
+        if placement.perhaps_on_gpu(node)
         for value in bound_by(node, placement)
     )
     read = [value for node, _ in loaded.live for value in loaded.inputs(node) if value is not None]
     made = [value for node, _ in loaded.live for value in node.outputs if value.name]
-    every = dict.fromkeys([*loaded.model.graph.inputs, *read, *made])
+    graph = loaded.model.graph
+    every = dict.fromkeys([*graph.inputs, *read, *made, *map(loaded.source, graph.outputs)])
     weights = [value for value in every if value in loaded.constants]
     weight_bytes = sum(tensors.nbytes(value) or 0 for value in weights)
     return Sizes(

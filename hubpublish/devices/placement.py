@@ -74,11 +74,13 @@ class Placement:
     """Where the nodes of a model run.
 
     Attributes:
+        runtimes: Those that were asked; the worst of them counts.
         places: By node that is left once the model is loaded.
         copies: In the order of the graphs.
     """
 
     loaded: Loaded
+    runtimes: tuple[str, ...]
     places: dict[ir.Node, Place] = field(default_factory=dict)
     copies: list[Copy] = field(default_factory=list)
 
@@ -86,10 +88,19 @@ class Placement:
         """The nodes of a side, in the order of the graphs."""
         return [(node, scope) for node, scope in self.loaded.live if self.places[node].side == side]
 
+    def perhaps_on_gpu(self, node: ir.Node) -> tuple[str, ...]:
+        """The runtimes that run a node on the GPU, or of which that is not known.
+
+        What the GPU must grant is asked of these: the worst runtime for copies leaves a node on the CPU, and
+        the worst one for the device does not.
+        """
+        its = self.places[node]
+        return tuple(name for name in self.runtimes if its.side != Side.CPU or name not in its.runtimes)
+
 
 def place(loaded: Loaded, runtimes: Sequence[Runtime]) -> Placement:
     """Where each node runs; with several runtimes, on the GPU only where all of them run it there."""
-    placement = Placement(loaded)
+    placement = Placement(loaded, tuple(runtime.name for runtime in runtimes))
     by_graph: dict[ir.Graph, list[ir.Node]] = defaultdict(list)
     for node, scope in loaded.live:
         placement.places[node] = _place(node, scope, loaded, runtimes)
@@ -103,6 +114,9 @@ def place(loaded: Loaded, runtimes: Sequence[Runtime]) -> Placement:
 
 
 def _place(node: ir.Node, scope: Scope, loaded: Loaded, runtimes: Sequence[Runtime]) -> Place:
+    if node.op_identifier() in loaded.model.functions:
+        reason = "is a function of the model that was not looked into"
+        return Place(Side.UNKNOWN, reason, runtimes=tuple(runtime.name for runtime in runtimes))
     op = op_name(node)
     of_onnx = parameters_of(node.op_type, node.domain, scope.opset or 1)
     asked: dict[int, Place] = {}  # by identity: most runtimes have the same kernels

@@ -15,9 +15,11 @@ import onnx
 import onnx_ir as ir
 
 from hubpublish.devices.runtimes import Signature, dtype_name, parameters_of
+from hubpublish.model.constants import integer_of
 from hubpublish.passes.proofs.certain import Dims
 from hubpublish.passes.proofs.facts import Proofs
 
+IMPOSSIBLE = 2**53  # bytes of a tensor: no memory holds them, and no number of JavaScript tells them apart
 _DTYPES: Final = {dtype.value: dtype for dtype in ir.DataType if dtype != ir.DataType.UNDEFINED}
 BODY_OUTPUTS: Final = {"If": 0, "Loop": 1, "Scan": 0}  # outputs of a body before those of its node
 
@@ -76,7 +78,10 @@ class Tensors:
         if shape is None or dtype is None or dtype == ir.DataType.STRING:
             return None
         lengths = [length for length in shape if length is not None]
-        return math.ceil(math.prod(lengths) * dtype.itemsize) if len(lengths) == len(shape) else None
+        if len(lengths) < len(shape):
+            return None
+        nbytes = -(-math.prod(lengths) * dtype.bitwidth // 8)
+        return nbytes if nbytes < IMPOSSIBLE else None
 
     def is_declared(self, value: ir.Value) -> bool:
         """Whether a size is known only because the model declares it, which is a claim."""
@@ -90,7 +95,7 @@ class Tensors:
         if node is None or opset is None:
             return None
         if node.op_type == "Cast":
-            return _DTYPES.get(node.attributes.get_int("to", 0))
+            return _DTYPES.get(integer_of(node, "to", 0))
         return only_dtype(node.op_type, opset, node.outputs.index(value))
 
     def _of_the_same_type(self, value: ir.Value) -> ir.Value | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +20,7 @@ from hubpublish.inspection.groups import group
 from hubpublish.inspection.models import WASM_BYTES, Finding, Inspection, Totals
 from hubpublish.inspection.remedies import Remedies
 from hubpublish.model import Scope, graph_statistics, node_label
+from hubpublish.model.constants import integer_of
 from hubpublish.model.statistics import op_name
 from hubpublish.passes.removes import Problem
 from hubpublish.words import plural, readable_binary_bytes
@@ -54,16 +55,24 @@ def inspect(model: ir.Model, profile: Profile, runtime: Runtime | None = None) -
         profile=profile.name,
         runtimes=tuple(each.name for each in runtimes),
         statistics=graph_statistics(model),
-        fit=measure_fit(model, profile, runtime),
+        fit=measure_fit(model, profile, runtime, _shaders(model, placement)),
         totals=_totals(placement, runtimes),
         groups=group(found, loaded.tensors.nbytes),
         findings=tuple(each.finding for each in found),
     )
 
 
+def _shaders(model: ir.Model, placement: Placement) -> Collection[ir.Node] | None:
+    """The nodes that may run on the GPU once the model is loaded; None if functions were inlined for that."""
+    loaded = placement.loaded
+    if loaded.model is not model:
+        return None
+    return {node for node, _ in loaded.live if placement.perhaps_on_gpu(node)}
+
+
 def _totals(placement: Placement, runtimes: Where) -> Totals:
     copies = {side: [copy for copy in placement.copies if copy.to_host is side] for side in (True, False)}
-    on_gpu = placement.on(Side.GPU)
+    on_gpu, loaded = placement.on(Side.GPU), placement.loaded
     sizes = measure_sizes(placement)
     fits = sizes.peak_live_bytes < WASM_BYTES
     return Totals(
@@ -77,9 +86,12 @@ def _totals(placement: Placement, runtimes: Where) -> Totals:
         bytes_to_gpu=sum(copy.nbytes or 0 for copy in copies[False]),
         unknown_copies=sum(copy.nbytes is None for copy in placement.copies),
         storage_buffers=max(
-            (slots_of(node) for node, _ in on_gpu if not _is_split_up(node, runtimes)), default=0
+            (slots_of(node) for node, _ in loaded.live if _is_one_shader(node, placement, runtimes)),
+            default=0,
         ),
-        half_precision=any(_is_half(node, placement) for node, _ in on_gpu),
+        half_precision=any(
+            placement.perhaps_on_gpu(node) and _is_half(node, placement) for node, _ in loaded.live
+        ),
         largest_on_gpu=sizes.largest_on_gpu,
         largest=sizes.largest,
         weight_bytes=sizes.weight_bytes,
@@ -90,8 +102,10 @@ def _totals(placement: Placement, runtimes: Where) -> Totals:
     )
 
 
-def _is_split_up(node: ir.Node, runtimes: Where) -> bool:
-    return all(op_name(node) in runtime.splits_itself for runtime in runtimes)
+def _is_one_shader(node: ir.Node, placement: Placement, runtimes: Where) -> bool:
+    """Whether some runtime may run it as a shader that binds all of its tensors."""
+    where, op = placement.perhaps_on_gpu(node), op_name(node)
+    return any(runtime.name in where and op not in runtime.splits_itself for runtime in runtimes)
 
 
 def _is_half(node: ir.Node, placement: Placement) -> bool:
@@ -179,7 +193,7 @@ class _Inspector:
         return [(runtime, failure) for runtime, failure in its if self._is_such(node, failure)]
 
     def _is_such(self, node: ir.Node, failure: Failure) -> bool:
-        if any(node.attributes.get_int(name, 0) != value for name, value in failure.attributes.items()):
+        if any(integer_of(node, name, 0) != value for name, value in failure.attributes.items()):
             return False
         if failure.output is not None and not (
             len(node.outputs) > failure.output and node.outputs[failure.output].name
@@ -202,8 +216,7 @@ class _Inspector:
 
     def _slots(self, node: ir.Node, finding: Callable[..., Finding]) -> Iterator[Found]:
         """Nodes that bind too many tensors."""
-        if self._placement.places[node].side == Side.CPU:
-            return
+        where = self._placement.perhaps_on_gpu(node)
         slots, op = slots_of(node), op_name(node)
         granted = self._profile.storage_buffers
         limits = {
@@ -211,7 +224,7 @@ class _Inspector:
             if op in runtime.limits
             else granted
             for runtime in self._runtimes
-            if op not in runtime.splits_itself
+            if runtime.name in where and op not in runtime.splits_itself
         }
         over = {name: limit for name, limit in limits.items() if slots > limit}
         if over:
@@ -229,7 +242,8 @@ class _Inspector:
 
     def _sizes(self, node: ir.Node, finding: Callable[..., Finding]) -> Iterator[Found]:
         """Nodes with a tensor that is larger than a buffer, or than a binding."""
-        if self._placement.places[node].side == Side.CPU or not slots_of(node):
+        where = self._named(self._placement.perhaps_on_gpu(node))
+        if not where or not slots_of(node):
             return
         profile = self._profile
         sizes = [self._nbytes(value) or 0 for value in bound_by(node, self._placement)]
@@ -244,20 +258,16 @@ class _Inspector:
         else:
             return
         what = f"{problem} of {readable_binary_bytes(largest)} over {readable_binary_bytes(allowed)}"
-        yield Found(
-            finding(problem, self._runtimes, what=what, happens=happens, amount=largest, allowed=allowed)
-        )
+        yield Found(finding(problem, where, what=what, happens=happens, amount=largest, allowed=allowed))
 
     def _half(self, node: ir.Node, finding: Callable[..., Finding]) -> Iterator[Found]:
         """Nodes that compute in half precision where shaders cannot."""
-        on_gpu = self._placement.places[node].side == Side.GPU
-        if self._profile.shader_f16 or not on_gpu or not slots_of(node):
+        where = self._named(self._placement.perhaps_on_gpu(node))
+        if self._profile.shader_f16 or not where or not slots_of(node):
             return
         if _is_half(node, self._placement):
             what, happens = "shader-f16 is not available", "does not compile"
-            yield Found(
-                finding(Problem.SHADER_F16, self._runtimes, dtype="float16", what=what, happens=happens)
-            )
+            yield Found(finding(Problem.SHADER_F16, where, dtype="float16", what=what, happens=happens))
 
 
 def total(values: Sequence[ir.Value], nbytes: Callable[[ir.Value], int | None]) -> int | None:

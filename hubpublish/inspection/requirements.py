@@ -28,6 +28,7 @@ class Requirements(BaseModel):
         requiredFeatures: ``shader-f16`` if a node on the GPU computes in half precision.
         peakBytes: Weights and results that are alive at once; at least so many if sizes are unknown.
         unknownSizes: Tensors whose size is not known; they are in none of the figures.
+        declaredSizes: Tensors whose size is only what the model declares, which may be wrong.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -36,6 +37,7 @@ class Requirements(BaseModel):
     requiredFeatures: tuple[str, ...]  # noqa: N815
     peakBytes: int  # noqa: N815
     unknownSizes: int  # noqa: N815
+    declaredSizes: int = 0  # noqa: N815
 
 
 def webgpu_requirements(inspection: Inspection | Summary) -> Requirements:
@@ -51,4 +53,5 @@ def webgpu_requirements(inspection: Inspection | Summary) -> Requirements:
         requiredFeatures=("shader-f16",) if totals.half_precision else (),
         peakBytes=totals.peak_live_bytes,
         unknownSizes=totals.unknown_sizes,
+        declaredSizes=totals.declared_sizes,
     )

@@ -62,3 +62,11 @@ def _tensor_of_attribute(attribute: ir.Attr) -> ir.TensorProtocol | None:
     if attribute.name in ("value_float", "value_floats"):
         return ir.Tensor(np.array(attribute.value, dtype=np.float32))
     return None
+
+
+def integer_of(node: ir.Node, name: str, default: int) -> int:
+    """An integer attribute; the default if it is not there, of another type, or configured by a caller."""
+    attribute = node.attributes.get(name)
+    if attribute is None or attribute.is_ref() or attribute.type != ir.AttributeType.INT:
+        return default
+    return int(attribute.value)

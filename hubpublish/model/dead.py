@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import onnx_ir as ir
 
-from hubpublish.model import leftovers
+from hubpublish.model import leftovers, rewire
 from hubpublish.model.constants import is_onnx
 
 _Owner: TypeAlias = ir.Node | ir.Value  # a node, or an initializer
@@ -67,24 +67,22 @@ def _is_free(owner: _Owner) -> bool:
 
 
 def _remove(dead: Iterable[_Owner]) -> int:
-    nodes: dict[ir.Graph, list[ir.Node]] = {}
+    nodes: list[ir.Node] = []
     initializers: dict[ir.Graph, list[str]] = {}
     for owner in dead:
         assert isinstance(owner.graph, ir.Graph)
         if isinstance(owner, ir.Node):
-            for number in range(len(owner.inputs)):
-                owner.replace_input_with(number, None)
-            nodes.setdefault(owner.graph, []).append(owner)
+            rewire.detach(owner)
+            nodes.append(owner)
         else:
             initializers.setdefault(owner.graph, []).append(owner.name or "")
-    for graph, unused in nodes.items():
-        graph.remove(unused)
+    rewire.remove(nodes)
     for graph, names in initializers.items():
         annotating = set(annotation_names(graph))
         for name in names:
             if name not in annotating:
                 del graph.initializers[name]
-    return sum(map(len, nodes.values()))
+    return len(nodes)
 
 
 def annotation_names(graph: ir.Graph) -> Iterator[str]:

@@ -18,6 +18,8 @@ RESERVED_NAMES: Final = (
     "hubpublish.reserved_names"  # in a graph's meta: names that no value has, and none may get
 )
 
+_GRAPHS: Final = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+
 
 @dataclass(frozen=True, eq=False)
 class Scope:
@@ -64,12 +66,18 @@ def _of_functions(model: ir.Model) -> Iterator[Scope]:
 def _with_bodies(scope: Scope) -> Iterator[Scope]:
     yield scope
     for node in scope.graph:
-        for attribute in node.attributes.values():
+        for attribute in _with_graphs(node):
             for number, body in enumerate(_bodies(attribute)):
                 place = f"{scope.label}/{node_label(node)}.{attribute.name}"
                 if attribute.type == ir.AttributeType.GRAPHS:
                     place += f"[{number}]"
                 yield from _with_bodies(replace(scope, graph=body, label=place))
+
+
+def _with_graphs(node: ir.Node) -> list[ir.Attr]:
+    """The attributes of a node that hold or stand for graphs."""
+    # Of the dict itself: every pass asks every node several times, and a UserDict takes three times as long.
+    return [each for each in node.attributes.data.values() if each.type in _GRAPHS]
 
 
 def _bodies(attribute: ir.Attr) -> Sequence[ir.Graph]:
@@ -88,18 +96,21 @@ def ambiguous_name(model: ir.Model) -> str | None:
     that even a change elsewhere may matter. The inputs of a body are safe.
     """
     graphs = [model.graph, *(function.graph for function in model.functions.values())]
-    return next((name for graph in graphs if (name := _ambiguous_in(graph, frozenset()))), None)
+    return next((name for graph in graphs if (name := _ambiguous_in(graph, set()))), None)
 
 
-def _ambiguous_in(graph: ir.Graph, outside: frozenset[str]) -> str | None:
-    bodies = [body for node in graph for attribute in node.attributes.values() for body in _bodies(attribute)]
+def _ambiguous_in(graph: ir.Graph, outside: set[str]) -> str | None:
+    bodies = [body for node in graph for attribute in _with_graphs(node) for body in _bodies(attribute)]
     if not bodies and not outside:
         return None
     made = {value.name for node in graph for value in node.outputs if value.name} | set(graph.initializers)
     if clashes := made & outside:
         return min(clashes)
-    inside = outside | made | {value.name for value in graph.inputs if value.name}
-    return next((name for body in bodies if (name := _ambiguous_in(body, inside))), None)
+    new = made.union(value.name for value in graph.inputs if value.name) - outside
+    outside |= new  # the same set for all bodies: a copy for each would take as long as the graph is large
+    found = next((name for body in bodies if (name := _ambiguous_in(body, outside))), None)
+    outside -= new
+    return found
 
 
 def always_given(attribute: str, function: ir.Function, model: ir.Model) -> bool:
@@ -141,7 +152,7 @@ def _is_sorted(graph: ir.Graph, done: set[ir.Node]) -> bool:
         producers = [value.producer() for value in node.inputs if value is not None]
         if any(producer is not None and producer not in done for producer in producers):
             return False
-        bodies = [body for attribute in node.attributes.values() for body in _bodies(attribute)]
+        bodies = [body for attribute in _with_graphs(node) for body in _bodies(attribute)]
         if not all(_is_sorted(body, done) for body in bodies):
             return False
         done.add(node)
@@ -151,16 +162,15 @@ def _is_sorted(graph: ir.Graph, done: set[ir.Node]) -> bool:
 @contextmanager
 def _without_graph_references(model: ir.Model) -> Iterator[None]:
     """Hide attributes that stand for a graph that a function's caller gives: ``onnx_ir`` walks into them."""
-    graphs = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
     hidden: dict[ir.Node, list[ir.Attr]] = {}
     for scope in _of_functions(model):
         for node in scope.graph:
             attributes = list(node.attributes.values())
-            if any(attribute.is_ref() and attribute.type in graphs for attribute in attributes):
+            if any(attribute.is_ref() for attribute in _with_graphs(node)):
                 hidden[node] = attributes
     for node, attributes in hidden.items():
         for attribute in attributes:
-            if attribute.is_ref() and attribute.type in graphs:
+            if attribute.is_ref() and attribute.type in _GRAPHS:
                 del node.attributes[attribute.name]
     try:
         yield

@@ -19,7 +19,7 @@ import onnx_ir as ir
 from pydantic import BaseModel, ConfigDict
 
 from hubpublish.model import FreshNames, Scope, node_label, scopes, sort_topologically
-from hubpublish.model.release import release_inputs
+from hubpublish.model.rewire import Rewiring
 from hubpublish.model.scopes import ambiguous_name
 from hubpublish.model.statistics import op_name
 from hubpublish.passes.removes import Removes
@@ -128,11 +128,13 @@ class RewritePass(ir.passes.InPlacePass, Generic[OptionsT]):
         modified = sort_topologically(model)
         names = FreshNames(model)
         self._ambiguous = ambiguous_name(model)
+        self._rewiring = Rewiring()
         outcome = PassOutcome(model, modified, self.name, self.options.model_dump(mode="json"), self.exact)
         for scope in scopes(model):
             for node in list(scope.graph):
                 if node.op_type in self.op_types and self.concerns(node):
                     self._visit(node, scope, names, outcome)
+        self._rewiring.finish()
         return outcome
 
     def _visit(self, node: ir.Node, scope: Scope, names: FreshNames, outcome: PassOutcome) -> None:
@@ -151,28 +153,26 @@ class RewritePass(ir.passes.InPlacePass, Generic[OptionsT]):
         into = dict(sorted(Counter(new.op_type for new in answer.nodes).items()))
         outcome.rewritten.append(Rewritten(node=label, op=op, scope=scope.label, into=into))
         outcome.modified = True
-        substitute(node, answer)
+        substitute(node, answer, self._rewiring)
 
 
-def substitute(node: ir.Node, replacement: Replacement) -> None:
+def substitute(node: ir.Node, replacement: Replacement, rewiring: Rewiring) -> None:
     """Put the replacement where ``node`` is; its outputs keep everything that was said about them."""
-    graph = node.graph
-    assert graph is not None
+    assert node.graph is not None
     for old, new in zip(node.outputs, replacement.outputs, strict=True):
         new.doc_string = old.doc_string
         new.metadata_props.update(old.metadata_props)
         new.meta.update(old.meta)  # onnx_ir keeps quantization annotations here
-        if not old.name:
-            old.name = new.name  # an omitted output: the new one is there, so it needs a name
+        new.type, new.shape = old.type or new.type, new.shape if old.shape is None else old.shape
+        if old.name:  # else an omitted output: the new one is there, so it needs a name
+            new.name = old.name
     for new_node in replacement.nodes:
         new_node.metadata_props.update(node.metadata_props)
     replacement.nodes[-1].doc_string = node.doc_string
-    # In front of the node, so that the order stays topological.
-    ir.convenience.replace_nodes_and_values(
-        graph, node, [], replacement.nodes, node.outputs, replacement.outputs
-    )
-    release_inputs(node)
-    graph.remove(node)
+    rewiring.replace(dict(zip(node.outputs, replacement.outputs, strict=True)))
+    # Where the node is, so that the order stays topological.
+    node.graph.insert_after(node, replacement.nodes)
+    rewiring.remove(node)
 
 
 class NodeMaker:

@@ -24,6 +24,7 @@ import onnx_ir as ir
 
 from hubpublish.model import scopes
 from hubpublish.model.external import let_go
+from hubpublish.model.rewire import replace_uses
 from hubpublish.passes.base import PassOptions, PassOutcome
 from hubpublish.passes.tidy import TidyPass, note_initializer
 
@@ -39,6 +40,7 @@ class DedupeInitializers(TidyPass[PassOptions]):
 
     def tidy(self, model: ir.Model, outcome: PassOutcome) -> None:
         for scope in scopes(model):
+            same: dict[ir.Value, ir.Value] = {}
             for kind, values in _by_kind(scope.graph).items():
                 first: dict[object, ir.Value] = {}
                 for value in values if len(values) > 1 else ():
@@ -46,9 +48,10 @@ class DedupeInitializers(TidyPass[PassOptions]):
                     if kept is value or self.is_kept(value) or self.is_done(outcome):
                         continue
                     assert value.name is not None
-                    value.replace_all_uses_with(kept)
+                    same[value] = kept
                     del scope.graph.initializers[value.name]
                     note_initializer(outcome, value, scope)
+            replace_uses(same)
 
 
 def _by_kind(graph: ir.Graph) -> dict[_Kind, list[ir.Value]]:

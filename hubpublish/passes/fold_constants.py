@@ -38,6 +38,7 @@ from pydantic import Field
 
 from hubpublish.model import Scope, node_label
 from hubpublish.model.dead import remove_dead
+from hubpublish.model.rewire import replace_uses
 from hubpublish.model.statistics import op_name
 from hubpublish.passes.base import PassOptions, PassOutcome, Rewritten, Skipped
 from hubpublish.passes.folding.cones import find_cones
@@ -85,9 +86,11 @@ class FoldConstants(TidyPass[FoldConstantsOptions]):
         refused.update(values.refused)
         reasons |= values.refused | _twins(model, values.arrays)
         plan = Planner(cones, values.computed, Store(model), self.is_kept).plan(reasons)
+        constants: dict[ir.Value, ir.Value] = {}
         for node in plan.stored:
             if not self.is_done(outcome):
-                _store(node, cones.scopes[node], values.arrays, outcome)
+                constants |= _stored(node, cones.scopes[node], values.arrays, outcome)
+        replace_uses(constants)  # all at once: many of them may be given to one node
         _remove(plan.gone, model, proofs)
         for node, reason in (cones.refused | plan.stay).items():
             if reason:
@@ -102,9 +105,11 @@ def _twins(model: ir.Model, arrays: Mapping[ir.Value, Array]) -> dict[ir.Node, s
     return {node: reason for node, value in makers if node is not None and twins.makes(value)}
 
 
-def _store(node: ir.Node, scope: Scope, arrays: dict[ir.Value, Array], outcome: PassOutcome) -> None:
-    """Give those that use the node constants of the same names."""
-    store = Store(outcome.model)
+def _stored(
+    node: ir.Node, scope: Scope, arrays: dict[ir.Value, Array], outcome: PassOutcome
+) -> dict[ir.Value, ir.Value]:
+    """Constants of the same names, for those that use the node."""
+    store, constants = Store(outcome.model), {}
     used = [value for value in node.outputs if value.uses()]
     for value in used:
         assert value.name
@@ -112,10 +117,11 @@ def _store(node: ir.Node, scope: Scope, arrays: dict[ir.Value, Array], outcome: 
         if store.kind(scope) != INITIALIZER:
             constant.type, constant.shape = value.type, value.shape
         constant.meta.update(value.meta)  # onnx_ir keeps quantization annotations here
-        value.replace_all_uses_with(constant)
+        constants[value] = constant
     outcome.modified = True
     label, op, into = node_label(node), op_name(node), {store.kind(scope): len(used)}
     outcome.rewritten.append(Rewritten(node=label, op=op, scope=scope.label, into=into))
+    return constants
 
 
 def _remove(gone: Collection[ir.Node], model: ir.Model, proofs: Proofs) -> None:

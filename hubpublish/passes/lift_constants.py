@@ -11,19 +11,19 @@ and no tensor (``value_int``, ``value_floats``, ...); and tensors of fewer eleme
 A model of an IR version below 4 is left alone: its initializers would have to be inputs.
 
 Exact, because ONNX Runtime does the same when it loads a model. Seen at both optimization levels.
-Source: onnx_ir's ``LiftConstantsToInitializersPass``; onnxruntime's graph/graph.cc.
+
+Not built on onnx_ir's ``LiftConstantsToInitializersPass``: of a model with many Constants that stay, or many
+outputs, it looks at all of them for each that it lifts.
+Source: onnxruntime's graph/graph.cc.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-
 import onnx_ir as ir
-from onnx_ir.passes.common import LiftConstantsToInitializersPass
 from pydantic import Field
 
 from hubpublish.model import Scope, leftovers, scopes
+from hubpublish.model.rewire import remove, replace_uses
 from hubpublish.passes.base import PassOptions, PassOutcome, Skipped
 from hubpublish.passes.tidy import TidyPass, note_node
 from hubpublish.passes.validity import why_not_certain, why_not_onnx
@@ -57,13 +57,15 @@ class LiftConstants(TidyPass[LiftConstantsOptions]):
             if node.op_type == "Constant" and scope.function is None
         ]
         wanted = [(node, scope) for node, scope in found if self._is_wanted(node, scope, model)][: self.limit]
-        lifted = {node for node, _ in wanted}
-        with _held([value for node, _ in found if node not in lifted for value in node.outputs]):
-            LiftConstantsToInitializersPass(size_limit=self.options.min_elements)(model)
+        replace_uses({node.outputs[0]: _lifted(node, scope) for node, scope in wanted})
+        remove(node for node, _ in wanted)
+        declared: dict[ir.Graph, set[str]] = {}
         for node, scope in wanted:
             note_node(outcome, node, scope)
             if node.outputs[0].type is not None:
-                _declare(scope.graph, node.outputs[0].name)
+                declared.setdefault(scope.graph, set()).add(node.outputs[0].name or "")
+        for graph, names in declared.items():
+            _declare(graph, names)
 
     def _is_wanted(self, node: ir.Node, scope: Scope, model: ir.Model) -> bool:
         if why_not_onnx(node, model) or why_not_certain(node, scope, model):
@@ -75,21 +77,23 @@ class LiftConstants(TidyPass[LiftConstantsOptions]):
         return size >= self.options.min_elements
 
 
-@contextmanager
-def _held(values: Sequence[ir.Value]) -> Iterator[None]:
-    """Have ``onnx_ir`` take these for outputs of their graphs, which it leaves alone."""
-    outputs = [value.graph.outputs for value in values if value.graph is not None]
-    for value, listed in zip(values, outputs, strict=True):
-        listed.append(value)
-    try:
-        yield
-    finally:
-        for listed in outputs:
-            listed.pop()
+def _lifted(node: ir.Node, scope: Scope) -> ir.Value:
+    """An initializer that is all that the output of a Constant is."""
+    output, tensor = node.outputs[0], node.attributes["value"].value
+    value = ir.Value(
+        name=output.name,
+        shape=tensor.shape,
+        type=ir.TensorType(tensor.dtype),
+        const_value=tensor,
+        metadata_props=dict(output.metadata_props),
+    )
+    value.meta.update(output.meta)  # onnx_ir keeps quantization annotations here
+    scope.graph.register_initializer(value)
+    return value
 
 
-def _declare(graph: ir.Graph, name: str | None) -> None:
-    """Keep the ``value_info`` that the file has for a name."""
+def _declare(graph: ir.Graph, names: set[str]) -> None:
+    """Keep the ``value_info`` that the file has for names."""
     found = graph.meta.get(leftovers.KEY)
-    if found is not None and name is not None:
-        found.declared |= {name}
+    if found is not None:
+        found.declared |= names

@@ -20,6 +20,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from hubpublish.model import Scope, node_label, scopes
+from hubpublish.model.rewire import detach, remove
 from hubpublish.model.statistics import op_name
 from hubpublish.passes.base import PassOptions, PassOutcome, Skipped
 from hubpublish.passes.half.precision import HalfPrecision
@@ -43,9 +44,8 @@ class RemoveUnused(TidyPass[PassOptions]):
         self._half = HalfPrecision(model, proofs, Types(model, proofs))
         # What is inside of a body before what is around it, and last nodes before first.
         for scope in reversed([*scopes(model)]):
-            for node in reversed(scope.graph):
-                if node.outputs and not any(map(self._is_used, node.outputs)):
-                    self._remove(node, scope, model, outcome)
+            gone = [node for node in reversed(scope.graph) if self._remove(node, scope, model, outcome)]
+            remove(gone)
             for value in [*scope.graph.initializers.values()]:
                 if not (self._is_used(value) or value.is_graph_input() or self.is_done(outcome)):
                     assert value.name is not None
@@ -55,9 +55,10 @@ class RemoveUnused(TidyPass[PassOptions]):
     def _is_used(self, value: ir.Value) -> bool:
         return bool(value.uses()) or self.is_kept(value)
 
-    def _remove(self, node: ir.Node, scope: Scope, model: ir.Model, outcome: PassOutcome) -> None:
-        if self.is_done(outcome):
-            return
+    def _remove(self, node: ir.Node, scope: Scope, model: ir.Model, outcome: PassOutcome) -> bool:
+        """Have an unused node use nothing any more, and return whether it may leave its graph."""
+        if not node.outputs or any(map(self._is_used, node.outputs)) or self.is_done(outcome):
+            return False
         reason = why_not_onnx(node, model)
         if not self._half.allows_removal(node):
             reason = reason or "takes float16 that is used elsewhere, and may be rounded otherwise without it"
@@ -66,6 +67,7 @@ class RemoveUnused(TidyPass[PassOptions]):
         if reason:
             skipped = Skipped(node=node_label(node), op=op_name(node), scope=scope.label, reason=reason)
             outcome.skipped.append(skipped)
-            return
-        scope.graph.remove(node, safe=True)
+            return False
+        detach(node)
         note_node(outcome, node, scope)
+        return True

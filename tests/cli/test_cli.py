@@ -181,10 +181,17 @@ class TestInternalErrors:
         def buggy(*_: object) -> None:
             raise ZeroDivisionError("a bug")
 
+        def short(*_: object) -> None:
+            raise EOFError("marshal data too short")  # as of a compiled module, written to a full disk
+
         monkeypatch.setattr("tempfile.NamedTemporaryFile", broken)
         monkeypatch.setattr(single, "inspect_file", buggy)
         done = shell("inspect", model, "--json")
         assert (done.code, done.error["kind"], done.error["log"]) == (1, "internal", None)
+        monkeypatch.setattr(single, "inspect_file", short)
+        done = shell("inspect", model, "--json")
+        assert (done.code, done.error["kind"]) == (1, "internal")
+        assert "marshal data too short" in done.error["message"]
         monkeypatch.setattr(single, "inspect_file", broken)
         done = shell("inspect", model, "--json")
         assert (done.code, done.error["kind"]) == (2, "cannot_write")

@@ -9,20 +9,8 @@ from onnx import numpy_helper
 
 from hubpublish.model import load
 from hubpublish.model.external import let_go
-from hubpublish.model.release import release_inputs
 from hubpublish.passes import PASSES
 from tests.models.build import parse
-
-
-def test_a_node_without_its_inputs_is_used_by_nothing() -> None:
-    model = ir.from_proto(parse('<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[6] y) {'
-                                "a = Neg (x) y = Concat <axis = 0> (a, x, a) }"))  # fmt: skip
-    node = model.graph[1]
-    given = [value for value in node.inputs if value is not None]
-    release_inputs(node)
-    assert not node.inputs
-    assert [user for value in given for user in value.consumers()] == [model.graph[0]]
-    model.graph.remove(node)
 
 
 def external(folder: Path) -> Path:
