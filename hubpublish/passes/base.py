@@ -123,18 +123,19 @@ class RewritePass(ir.passes.InPlacePass, Generic[OptionsT]):
         if self.op_types and self.op_types.isdisjoint(
             node.op_type for scope in scopes(model) for node in scope.graph
         ):
-            return self._sorted(model)  # most models: without the proofs, which take ten times as long
+            return self.sort(model)  # most models: without the proofs, which take ten times as long
         outcome = super().__call__(model)
         assert isinstance(outcome, PassOutcome)
         return outcome
 
-    def _sorted(self, model: ir.Model) -> PassOutcome:
+    def sort(self, model: ir.Model) -> PassOutcome:
+        """Put the nodes in an order in which they can run; the outcome of a pass that does nothing else."""
         require_supported_opsets(model)
         modified = sort_topologically(model)
         return PassOutcome(model, modified, self.name, self.options.model_dump(mode="json"), self.exact)
 
     def call(self, model: ir.Model) -> PassOutcome:
-        outcome = self._sorted(model)
+        outcome = self.sort(model)
         names = FreshNames(model)
         self._ambiguous = ambiguous_name(model)
         self._rewiring = Rewiring()
