@@ -24,17 +24,19 @@ def require_fit(fit: Fit, outcomes: Sequence[PassOutcome], source: Path) -> None
     """
     if fit:
         return
-    reasons = {(each.scope, each.node): each.reason for outcome in outcomes for each in outcome.skipped}
-    unexplained = [width for width in fit.too_wide if (width.scope, width.node) not in reasons]
+    reasons = {
+        (outcome.name, each.scope, each.node): each.reason for outcome in outcomes for each in outcome.skipped
+    }
+    why = [reasons.get((str(width.narrowed_by), width.scope, width.node)) for width in fit.too_wide]
     lines = [
         f"{width.op} {width.node} in {width.scope} binds {width.slots} of {fit.limit}"
-        + (f" ({reason})" if (reason := reasons.get((width.scope, width.node))) else "")
-        for width in fit.too_wide
+        + (f" ({reason})" if reason else "")
+        for width, reason in zip(fit.too_wide, why, strict=True)
     ]
     missing = sorted({str(width.narrowed_by) for width in fit.too_wide} - {each.name for each in outcomes})
     if missing:
         hint = f"add the pass{'es' if len(missing) > 1 else ''} {', '.join(missing)}"
-    elif unexplained:
+    elif None in why:
         hint = "lower the passes' max_inputs and max_outputs"
     else:
         hint = "change the model so that the passes can prove what they need"

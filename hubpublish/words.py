@@ -36,3 +36,8 @@ def readable_distance(distance: float | None) -> str:
 def printable(text: str) -> str:
     """The text for a terminal, on one line; names and paths are anybody's, and could hold its commands."""
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
+def shortened(text: str, most: int) -> str:
+    """The text for a terminal, its end left out where it has more than ``most`` characters."""
+    return printable(text if len(text) <= most else f"{text[: most - 1]}…")

@@ -3,10 +3,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import onnx
+import onnx_ir as ir
 import pytest
 
-from hubpublish.devices import PROFILES, Device
+from hubpublish.devices import PROFILES, Device, Fit, NodeWidth
 from hubpublish.errors import DeviceFitError
+from hubpublish.misfit import require_fit
+from hubpublish.passes import PassOutcome, Skipped
 from hubpublish.rewrite import rewrite
 from tests.errors import error_of
 
@@ -63,3 +66,19 @@ def test_a_size_that_is_not_known_is_not_taken_for_small(tmp_path: Path) -> None
 def test_a_size_that_is_only_declared_is_not_taken_for_true(tmp_path: Path) -> None:
     text = "g (float[64] x) => (float[1,1] y) { n = NonZero (x) f = Cast <to = 1> (n) y = Relu (f) }"
     assert refused(model(tmp_path, text), tmp_path / "out.onnx").kind == "sizes_unknown"
+
+
+def test_the_reason_is_that_of_the_pass_that_could_have_narrowed_it() -> None:
+    wide = NodeWidth(node="cut", op="Split", scope="main", slots=13, narrowed_by="split_tree")
+    fit = Fit(profile=MIN.name, limit=8, widest=wide, widest_by_op=(wide,), too_wide=(wide,), cannot_run=())
+    model = ir.Model(ir.Graph([], [], nodes=[], name="g"), ir_version=8)
+    split_tree, fold = (
+        PassOutcome(model, False, name, {}, True) for name in ("split_tree", "fold_constants")
+    )
+    fold.skipped.append(Skipped(node="cut", op="Split", scope="main", reason="takes 960,000 bytes"))
+    error = error_of(DeviceFitError, lambda: require_fit(fit, [split_tree, fold], Path("model.onnx")))
+    assert "takes" not in error.what
+    assert str(error.hint).startswith("lower the passes' max_inputs and max_outputs")
+    split_tree.skipped.append(Skipped(node="cut", op="Split", scope="main", reason="its sizes are computed"))
+    error = error_of(DeviceFitError, lambda: require_fit(fit, [split_tree, fold], Path("model.onnx")))
+    assert error.what.endswith("Split cut in main binds 13 of 8 (its sizes are computed)")

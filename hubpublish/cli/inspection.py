@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 from hubpublish.cli.output import emit, emit_table
 from hubpublish.passes.removes import Problem
-from hubpublish.words import plural, printable, readable_binary_bytes
+from hubpublish.words import plural, readable_binary_bytes, shortened
 
 if TYPE_CHECKING:
     from hubpublish.inspection import Group, Inspection, Totals
 
 WIDTH: Final = 100
 NODES_SHOWN: Final = 10  # so many groups are shown with their first node
+MOST_OF_OPERATOR, MOST_OF_NAME = 40, 400  # characters; names are anybody's, and JSON has them whole
 
 ON_CPU: Final = (Problem.NO_KERNEL, Problem.UNKNOWN)
 SECTIONS: Final = (
@@ -53,9 +54,12 @@ def show(found: Inspection) -> None:
 
 
 def _operators(ops: dict[str, int]) -> list[str]:
-    return textwrap.wrap(
-        ", ".join(f"{printable(op)} {count:,}" for op, count in ops.items()), WIDTH, break_long_words=False
-    )
+    counts = ", ".join(f"{_operator(op)} {count:,}" for op, count in ops.items())
+    return textwrap.wrap(counts, WIDTH, break_long_words=False)
+
+
+def _operator(op: str) -> str:
+    return shortened(op, MOST_OF_OPERATOR)
 
 
 def _show_groups(groups: list[Group], found: Inspection) -> None:
@@ -79,7 +83,7 @@ def _show_groups(groups: list[Group], found: Inspection) -> None:
             [
                 [
                     f"{group.nodes:,}",
-                    printable(group.op),
+                    _operator(group.op),
                     _what(group),
                     group.happens,
                     " or ".join(group.passes) or "-",
@@ -90,11 +94,11 @@ def _show_groups(groups: list[Group], found: Inspection) -> None:
     for group in groups[:NODES_SHOWN]:
         only = "" if len(group.runtimes) == len(found.runtimes) else f" (in {', '.join(group.runtimes)})"
         others = f" and {group.nodes - 1:,} more" if group.nodes > 1 else ""
-        emit(f"  {printable(group.op)}{only}: {printable(group.first)}{others}")
+        emit(f"  {_operator(group.op)}{only}: {shortened(group.first, MOST_OF_NAME)}{others}")
 
 
 def _what(group: Group) -> str:
-    return printable(group.what) + (" *" if group.believed else "")
+    return shortened(group.what, WIDTH) + (" *" if group.believed else "")
 
 
 def _bytes(count: int | None) -> str:
@@ -114,7 +118,7 @@ def _totals(totals: Totals) -> Iterator[str]:
         yield f"  without the bytes of {totals.unknown_copies:,} of unknown size"
     if totals.largest is not None:
         largest = readable_binary_bytes(totals.largest.bytes)
-        yield f"Largest tensor: {largest} ({printable(totals.largest.tensor)})"
+        yield f"Largest tensor: {largest} ({shortened(totals.largest.tensor, MOST_OF_NAME)})"
     at_least = "at least " if totals.unknown_sizes else ""
     peak, weights = map(readable_binary_bytes, (totals.peak_live_bytes, totals.weight_bytes))
     wasm = {True: "below", False: "above", None: "perhaps above"}[totals.fits_wasm]

@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from hubpublish.model import FreshNames, Scope, node_label, scopes
 from hubpublish.model.dead import annotation_names
+from hubpublish.model.scopes import ambiguous_name
 from hubpublish.model.statistics import op_name
 from hubpublish.passes.base import (
     PassOptions,
@@ -39,10 +40,10 @@ class TidyPass(RewritePass[OptionsT]):
         """Change the model, up to the limit, and note each change."""
 
     def call(self, model: ir.Model) -> PassOutcome:
-        outcome = super().call(model)
+        outcome = self.sort(model)
         self._annotating = {name for scope in scopes(model) for name in annotation_names(scope.graph)}
-        if self._ambiguous:
-            reason = f"{self._ambiguous!r} names values of a body and of a scope around it"
+        if ambiguous := ambiguous_name(model):
+            reason = f"{ambiguous!r} names values of a body and of a scope around it"
             outcome.skipped.append(Skipped(node="main", op="graph", scope="main", reason=reason))
         else:
             self.tidy(model, outcome)

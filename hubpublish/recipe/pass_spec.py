@@ -50,6 +50,8 @@ def find_pass(name: object) -> type[RewritePass[Any]]:
     Raises:
         PydanticCustomError: There is none; the message has the nearest one.
     """
+    if name == "auto":
+        raise problem("auto is no pass, it chooses them: write auto alone, without a list or options")
     if not isinstance(name, str) or name not in PASSES:
         raise problem(f"unknown pass {shown(name)}; {nearest(str(name), PASSES)}")
     return PASSES[name]

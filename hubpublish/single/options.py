@@ -97,8 +97,7 @@ def find_runtime(name: str) -> Runtime:
         UsageError: There is none.
     """
     if name not in runtime_names():
-        names = runtime_names()
-        hint = f"{nearest(name, names)}; there are {', '.join(names)}"
+        hint = f"known: {', '.join(runtime_names())}"
         raise UsageError(f"unknown runtime {name!r}", where="--runtime", hint=hint)
     return read_runtime(name)
 

@@ -140,6 +140,16 @@ class TestInspect:
         assert "\x1b" not in done.out
         assert "More storage buffers than webgpu-min grants: 2 nodes; passes can narrow 2.\n" in done.out
 
+    def test_cuts_what_no_screen_can_show(self, shell: Shell, tmp_path: Path) -> None:
+        model = onnx.parser.parse_model(SMALL)
+        node = model.graph.node[0]
+        node.name, node.op_type, node.domain = "n" * 3000, "O" * 2000, "d" * 500
+        onnx.save(model, tmp_path / "model.onnx")
+        done = shell("inspect", tmp_path / "model.onnx")
+        assert max(map(len, done.out.splitlines())) < 500
+        assert "ddd…" in done.out
+        assert "n" * 3000 in shell("inspect", tmp_path / "model.onnx", "--json").out
+
     def test_shows_what_is_wrong_what_happens_and_what_helps(self, shell: Shell, tmp_path: Path) -> None:
         text = """<ir_version: 9, opset_import: ["": 17]> g (float[18] x) => (float y) {
           [cut] a, b, c, d, e, f, g, h, i = Split (x)

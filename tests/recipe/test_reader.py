@@ -153,6 +153,11 @@ ONE_PROBLEM = [
     ),
     (
         "  - sum_to_add",
+        "  - auto",
+        "15:5: auto is no pass, it chooses them: write auto alone, without a list or options",
+    ),
+    (
+        "  - sum_to_add",
         "  - sum_to_ad",
         "15:5: unknown pass 'sum_to_ad'; did you mean 'sum_to_add'?",
     ),
