@@ -11,7 +11,8 @@ install: $(INSTALLED)  ## .venv with hubpublish and everything that its tests ne
 demo: $(INSTALLED)  ## The whole of `hubpublish run` on a Hub on this machine, with a model that it builds
 	$(BIN)/hubpublish demo
 
-test: check  ## Formatting, lint, types, and every test
+test: check  ## Formatting, lint, types, and every test; installs a software GPU and a browser where it may
+	bash tests/install_system.sh
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder
 
 check: $(INSTALLED)
