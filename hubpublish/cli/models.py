@@ -188,14 +188,18 @@ def verify(
 
 
 def _show_webgpu(found: WebGpuVerification, *, as_json: bool) -> None:
+    from hubpublish.words import shortened
+
     if as_json:
         emit_json({"webgpu": found.model_dump(mode="json")})
         return
     emit(f"{found.adapter.runtime} on {found.adapter}")
     for run in found.runs:
         emit(f"{run.model}: {run}")
+    for output in found.half:
+        emit(f"half precision: {output}")
     for each in found.accumulations:
-        emit(f"half precision: {each.op} {each.node} adds up {each.terms:,} products")
+        emit(f"half precision: {each.op} {shortened(each.node, 200)} adds up {each.terms:,} products")
 
 
 @app.command(epilog=examples("hubpublish passes", "hubpublish passes --json"))

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import onnx
 
@@ -17,7 +17,7 @@ from hubpublish.verify.bench import runtime_name
 from hubpublish.verify.runner import Feed, Output, Run, RunLimits, WebGpu, run
 from hubpublish.verify.webgpu import system
 from hubpublish.verify.webgpu.limit import Cap, cap
-from hubpublish.verify.webgpu.result import Adapter, WebGpuRun
+from hubpublish.verify.webgpu.result import Adapter, Role, WebGpuRun
 from hubpublish.verify.webgpu.session import OPTIMIZED, PROVIDER
 
 PROBED: Final = 64  # outputs of the Split that asks an adapter for its limit
@@ -76,13 +76,13 @@ def find_device(storage_buffers: int | None, cache: Path, limits: RunLimits) -> 
 def run_on(
     device: Device,
     model: Path,
-    role: Literal["original", "rewritten"],
+    role: Role,
     feeds: Sequence[Feed],
     reference: Sequence[Output],
     folder: Path,
     limits: RunLimits,
-) -> WebGpuRun:
-    """One run of a model, compared with what came out on the CPU.
+) -> tuple[WebGpuRun, tuple[Output, ...]]:
+    """One run of a model, compared with what came out on the CPU; and its outputs, in ``folder``.
 
     Args:
         device: Where to run it.
@@ -97,7 +97,7 @@ def run_on(
     status = "assigned" if made.status == "ok" and not feeds else made.status
     nodes = (made.webgpu or {}).get("nodes")
     copies = copies_in(folder / OPTIMIZED)
-    return WebGpuRun(
+    found = WebGpuRun(
         model=role,
         status=status,
         error=made.error,
@@ -109,6 +109,7 @@ def run_on(
         seconds=made.seconds,
         peak_bytes=made.peak_bytes,
     )
+    return found, tuple(made.outputs)
 
 
 def _on_cpu(made: Run) -> dict[str, int]:

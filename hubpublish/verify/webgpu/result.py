@@ -7,9 +7,10 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from hubpublish.errors import VerificationError
-from hubpublish.verify.result import OutputComparison
+from hubpublish.verify.result import Distance, OutputComparison
 from hubpublish.words import readable_distance
 
+Role = Literal["original", "rewritten"]
 Kind = Literal["webgpu_fails", "webgpu_on_cpu", "webgpu_different"]
 
 
@@ -58,7 +59,7 @@ class WebGpuRun(_Frozen):
         outputs: Each output against the original's on the CPU, at the runtime's default level.
     """
 
-    model: Literal["original", "rewritten"]
+    model: Role
     status: str
     error: str | None = None
     on_gpu: int | None = None
@@ -110,6 +111,32 @@ class Accumulation(_Frozen):
     terms: int
 
 
+class HalfOutput(_Frozen):
+    """An output of a model in half precision, against the same weights computed in float32 on the CPU.
+
+    Attributes:
+        name: The output's name.
+        floor: The distance of the CPU, which stores halves and computes in float32: what storing them costs.
+        distance: That of the device.
+    """
+
+    name: str
+    floor: Distance
+    distance: Distance
+
+    @property
+    def times(self) -> float | None:
+        """How many times as far off the device is, on average; None where storing halves costs nothing."""
+        if not self.floor.mean_abs or self.distance.mean_abs is None:
+            return None
+        return self.distance.mean_abs / self.floor.mean_abs
+
+    def __str__(self) -> str:
+        floor, device = (readable_distance(each.mean_abs) for each in (self.floor, self.distance))
+        times = f", {self.times:.1f} times as much" if self.times is not None else ""
+        return f"storing halves moves {self.name!r} by {floor} on average, the device by {device}{times}"
+
+
 class WebGpuVerification(_Frozen):
     """Whether the rewritten model runs on the device, and near enough to the CPU.
 
@@ -121,7 +148,8 @@ class WebGpuVerification(_Frozen):
         input: Label of the input that it was run on; None: nothing was run.
         runs: The original, if it was asked for, and the rewritten model.
         culprit: The first node whose result is too far from the CPU's; None: not looked for, or not found.
-        accumulations: The largest of a model in half precision.
+        half: How far half precision takes each output of such a model, on the CPU and on the device.
+        accumulations: Its nodes that add up most.
     """
 
     passed: bool
@@ -133,6 +161,7 @@ class WebGpuVerification(_Frozen):
     input: str | None = None
     runs: tuple[WebGpuRun, ...] = ()
     culprit: str | None = None
+    half: tuple[HalfOutput, ...] = ()
     accumulations: tuple[Accumulation, ...] = ()
 
     def __bool__(self) -> bool:

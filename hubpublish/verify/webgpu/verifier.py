@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +13,11 @@ from hubpublish.verify import signature as signatures
 from hubpublish.verify.bench import Bench
 from hubpublish.verify.cache import ReferenceCache
 from hubpublish.verify.inputs import InputMaker
-from hubpublish.verify.runner import RunLimits
+from hubpublish.verify.runner import Output, RunLimits
 from hubpublish.verify.scratch import scratch
-from hubpublish.verify.webgpu import layers
+from hubpublish.verify.webgpu import half, layers
 from hubpublish.verify.webgpu.bench import Device, find_device, run_on
-from hubpublish.verify.webgpu.result import Kind, WebGpuRun, WebGpuVerification
+from hubpublish.verify.webgpu.result import Kind, Role, WebGpuRun, WebGpuVerification
 
 if TYPE_CHECKING:
     from hubpublish.recipe import InputSpec, WebGpuSpec
@@ -71,21 +71,26 @@ def verify_webgpu(
         before = signatures.read(original)
         bench = Bench(before, folder, limits, ReferenceCache(cache / "references"), progress)
         (first, *_) = InputMaker(before, inputs, base_dir, preprocessor, given).sets()
-        reference = () if spec.assign_only else bench.reference("default", first).outputs
         feeds = () if spec.assign_only else bench.feeds(first)
-        runs = []
-        for model, role in ((original, "original"), (rewritten, "rewritten")):
-            if role == "original" and not spec.original:
-                continue
-            progress(f"{'loading' if spec.assign_only else 'running'} the {role} model on WebGPU")
-            runs.append(run_on(device, model, role, feeds, reference, bench.new_folder(), limits))  # type: ignore[arg-type]
+        reference = () if spec.assign_only else bench.reference("default", first).outputs
+        models: dict[Role, Path] = {"original": original} if spec.original else {}
+        models["rewritten"] = rewritten
+        runs: list[WebGpuRun] = []
+        outputs: Sequence[Output] = ()
+        for role, model in models.items():
+            progress(f"{'running' if feeds else 'loading'} the {role} model on WebGPU")
+            run, outputs = run_on(device, model, role, feeds, reference, bench.new_folder(), limits)
+            runs.append(run)
+        found: dict[str, object] = {"accumulations": layers.accumulations(rewritten)}
+        if runs[-1].status == "ok" and half.holds_halves(original):
+            progress("computing the original in float32 on the CPU")
+            found["half"] = half.measure(original, feeds, reference, outputs, bench.new_folder(), limits)
         bounds = gate.bounds_of(spec.bounds) if spec.bounds else {}
         result = _judged(device, tuple(runs), bounds, None if spec.assign_only else first.label)
         if result.kind == "webgpu_different":
             progress("looking for the first node that differs")
-            culprit = layers.first_difference(device, rewritten, feeds, bounds, bench)
-            result = result.model_copy(update={"culprit": culprit})
-    return result.model_copy(update={"accumulations": layers.accumulations(rewritten)})
+            found["culprit"] = layers.first_difference(device, rewritten, feeds, bounds, bench)
+    return result.model_copy(update=found)
 
 
 def _judged(
