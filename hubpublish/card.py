@@ -13,7 +13,7 @@ from typing import Final
 from huggingface_hub import ModelCardData
 
 from hubpublish.markdown import CARD_TEMPLATE, render_template
-from hubpublish.on_device import device_rows, needs_in_words, obstacle_rows, runtimes_in_words, webgpu_rows
+from hubpublish.on_device import device_rows, needs_in_words, obstacle_rows, on_webgpu, runtimes_in_words
 from hubpublish.passes import PASSES
 from hubpublish.recipe import CardSpec
 from hubpublish.regions import empty_region
@@ -81,10 +81,7 @@ def render(report: Report, spec: CardSpec) -> str:
         obstacles=merged(row for variant in variants for row in obstacle_rows(variant)),
         runtimes=runtimes_in_words(report),
         needs_in_words=needs_in_words,
-        webgpu_rows=merged(row for variant in variants for row in webgpu_rows(variant)),
-        webgpu_files=[variant.path for variant in variants if variant.webgpu],
-        not_on_webgpu=[variant.path for variant in variants if not variant.webgpu],
-        adapters=list(dict.fromkeys(variant.webgpu.adapter for variant in variants if variant.webgpu)),
+        **on_webgpu(report),
         runtime=first.runtime,
         provider=first.provider,
         images=_images(report),

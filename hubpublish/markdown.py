@@ -13,11 +13,13 @@ import jinja2
 from hubpublish.words import plural, readable_binary_bytes, readable_bytes, readable_distance
 
 CARD_TEMPLATE: Final = "model_card.md.j2"
+IN_CARD: Final = ("on_webgpu.md.j2",)  # what it includes
 
 
 def card_template_sha256() -> str:
-    """SHA-256 of the card's template: another template makes another card of the same report."""
-    return hashlib.sha256((template_folder() / CARD_TEMPLATE).read_bytes()).hexdigest()
+    """SHA-256 of the card's templates: other templates make another card of the same report."""
+    templates = (template_folder() / name for name in (CARD_TEMPLATE, *IN_CARD))
+    return hashlib.sha256(b"".join(each.read_bytes() for each in templates)).hexdigest()
 
 
 def render_template(name: str, **values: object) -> str:

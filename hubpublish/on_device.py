@@ -8,7 +8,7 @@ from typing import Final
 from hubpublish.inspection import Group, Requirements, Totals
 from hubpublish.inspection.models import WASM_BYTES
 from hubpublish.report import Report, VariantReport
-from hubpublish.rows import Row
+from hubpublish.rows import Row, merged
 from hubpublish.verify.webgpu import WebGpuRun
 from hubpublish.words import plural, readable_binary_bytes, readable_distance
 
@@ -75,6 +75,17 @@ class WebGpuRow(Row):
     on_cpu: str
     copies: str
     distance: str
+
+
+def on_webgpu(report: Report) -> dict[str, object]:
+    """What the template of that name takes, and which files were not run there."""
+    variants = report.variants
+    return {
+        "webgpu_rows": merged(row for variant in variants for row in webgpu_rows(variant)),
+        "webgpu_files": [variant.path for variant in variants if variant.webgpu],
+        "not_on_webgpu": [variant.path for variant in variants if not variant.webgpu],
+        "adapters": list(dict.fromkeys(variant.webgpu.adapter for variant in variants if variant.webgpu)),
+    }
 
 
 def webgpu_rows(variant: VariantReport) -> Iterator[WebGpuRow]:

@@ -11,7 +11,7 @@ from typing import Final
 
 from hubpublish.card import ReplacedRow, replaced, verdict
 from hubpublish.markdown import render_template
-from hubpublish.on_device import device_rows, obstacle_rows, runtimes_in_words
+from hubpublish.on_device import device_rows, obstacle_rows, on_webgpu, runtimes_in_words
 from hubpublish.pictures import NONE, Pictures
 from hubpublish.publish import Plan, tag_name
 from hubpublish.report import Report, VariantReport
@@ -73,6 +73,7 @@ def render_preview(
         on_device=merged(row for variant in report.variants for row in device_rows(variant)),
         obstacles=merged(row for variant in report.variants for row in obstacle_rows(variant)),
         runtimes=runtimes_in_words(report),
+        **on_webgpu(report),
         variants=[_Described.of(variant) for variant in report.variants],
         pictures=pictures,
         width=PICTURE_WIDTH,

@@ -21,7 +21,7 @@ from hubpublish.regions import holds_words, outside_of, texts_of
 from hubpublish.report import Report
 from hubpublish.rows import merged
 from hubpublish.verify import InputResult
-from hubpublish.verify.webgpu.result import Accumulation
+from hubpublish.verify.webgpu.result import Accumulation, HalfOutput
 from hubpublish.words import readable_binary_bytes
 from tests.publication import TARGET
 from tests.reports import COMMIT, card_spec, distance, on_webgpu, report_of, variant_report, verification
@@ -70,7 +70,7 @@ def table(text: str, first: str) -> list[list[str]]:
 
 
 class TestTemplates:
-    @pytest.mark.parametrize("name", ["model_card.md.j2", "preview.md.j2"])
+    @pytest.mark.parametrize("name", ["model_card.md.j2", "on_webgpu.md.j2", "preview.md.j2"])
     def test_hold_no_number(self, name: str) -> None:
         source = (template_folder() / name).read_text("utf-8")
         tree = jinja2.Environment().parse(source)
@@ -88,6 +88,8 @@ class TestTemplates:
             "runtimes": "",
             "on_device": [],
             "obstacles": [],
+            "webgpu_rows": [],
+            "not_on_webgpu": [],
             "tag": "",
             "withdrawn": False,
             "summary": "",
@@ -286,8 +288,11 @@ class TestOnWebGpu:
 
     def test_what_adds_up_most_in_half_precision_is_named(self) -> None:
         most = (Accumulation(node="a|`b`", op="Conv", terms=27648),)
-        card = render(report_of(variant_report(webgpu=on_webgpu(accumulations=most))), card_spec())
+        floor, far = (distance(7, max_abs=2 * each) for each in (0.00324, 0.0367))
+        half = (HalfOutput(name="y", floor=floor, distance=far),)
+        card = render(report_of(variant_report(webgpu=on_webgpu(accumulations=most, half=half))), card_spec())
         assert "most on such a device: `` a|`b` `` (Conv, 27,648)." in card
+        assert "storing halves moves `y` by 0.00324 on average, this device by 0.0367, 11.3 times as" in card
 
     def test_without_a_run_it_says_so(self, card: str) -> None:
         assert "The files were not run on a GPU for this card" in card
