@@ -7,9 +7,11 @@ from typing import Final
 
 from hubpublish.inspection import Group, Requirements, Totals
 from hubpublish.inspection.models import WASM_BYTES
+from hubpublish.markdown import code
 from hubpublish.report import Report, VariantReport
 from hubpublish.rows import Row, merged
 from hubpublish.verify.webgpu import WebGpuRun
+from hubpublish.verify.webgpu.result import in_short
 from hubpublish.words import plural, readable_binary_bytes, readable_distance
 
 FAILURE_SHOWN: Final = 160  # characters of an error that a cell shows
@@ -106,9 +108,8 @@ def webgpu_rows(variant: VariantReport) -> Iterator[WebGpuRow]:
 
 
 def _failure(run: WebGpuRun) -> str:
-    """The end of the runtime's words, which says what is wrong; where in its source comes before."""
-    words = run.error or run.status
-    return f"fails: `{words[-FAILURE_SHOWN:].replace('`', chr(39))}`"
+    words = in_short(run.error or run.status)
+    return f"fails: {code(words[-FAILURE_SHOWN:])}"
 
 
 def _what(group: Group) -> str:

@@ -41,7 +41,7 @@ from huggingface_hub import HfApi  # noqa: E402
 from hubpublish.hub import retry  # noqa: E402
 from hubpublish.localhub import LocalHub  # noqa: E402
 from tests.last_lines import (  # noqa: E402
-    NOT_TESTED,
+    not_tested,
     pytest_sessionfinish,
     pytest_terminal_summary,
     pytest_testnodedown,
@@ -118,6 +118,4 @@ def webgpu_device(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPath
     try:
         return find_device(8, tmp_path_factory.mktemp("webgpu"), RunLimits())
     except UsageError as error:
-        why = f"{error.what}; {error.hint}"
-        pytestconfig.stash.setdefault(NOT_TESTED, {})["WebGPU"] = why
-        pytest.skip(why)
+        not_tested(pytestconfig, "WebGPU", f"{error.what}; {error.hint}")

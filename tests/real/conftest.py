@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hubpublish.localhub import LocalHub
-from tests.last_lines import NOT_TESTED
-from tests.real.files import FILES, Unavailable, cache_folder, fetch, without
+from tests.last_lines import NOT_TESTED, not_tested
+from tests.real.files import FILES, Unavailable, cache_folder, fetch
 from tests.real.publications import Publications
 
 
@@ -20,12 +20,12 @@ def real_file(pytestconfig: pytest.Config) -> Callable[[str], Path]:
     missing = pytestconfig.stash.setdefault(NOT_TESTED, {})
 
     def get(name: str) -> Path:
-        if name not in missing:
-            try:
-                return fetch(FILES[name], cache_folder())
-            except Unavailable as error:
-                missing[name] = str(error)  # one wait for a registry that is silent is enough
-        raise without(missing[name])
+        if name in missing:  # one wait for a registry that is silent is enough
+            not_tested(pytestconfig, name, missing[name])
+        try:
+            return fetch(FILES[name], cache_folder())
+        except Unavailable as error:
+            not_tested(pytestconfig, name, str(error))
 
     return get
 

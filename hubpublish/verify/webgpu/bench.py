@@ -17,7 +17,7 @@ from hubpublish.verify.bench import runtime_name
 from hubpublish.verify.runner import Feed, Output, Run, RunLimits, WebGpu, run
 from hubpublish.verify.webgpu import system
 from hubpublish.verify.webgpu.limit import Cap, cap
-from hubpublish.verify.webgpu.result import Adapter, Role, WebGpuRun
+from hubpublish.verify.webgpu.result import Adapter, Role, WebGpuRun, in_short
 from hubpublish.verify.webgpu.session import OPTIMIZED, PROVIDER
 
 PROBED: Final = 64  # outputs of the Split that asks an adapter for its limit
@@ -56,7 +56,8 @@ def find_device(storage_buffers: int | None, cache: Path, limits: RunLimits) -> 
         made = run(probe, "default", [_zeros(Path(folder))], Path(folder), limits, webgpu=webgpu)
     found = TOO_MANY.search(made.error or "")
     if made.status != "ok" and not found:
-        raise system.no_device(made.error or f"the process that looked for it ended: {made.status}")
+        ended = f"the process that looked for it ended: {made.status}"
+        raise system.no_device(in_short(made.error) if made.error else ended)
     if not (made.webgpu or {}).get("nodes", {}).get(PROVIDER):
         raise system.no_device("a model that it has kernels for ran on the CPU")
     granted = int(found[1]) if found else None

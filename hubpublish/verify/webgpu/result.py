@@ -14,6 +14,11 @@ Role = Literal["original", "rewritten"]
 Kind = Literal["webgpu_fails", "webgpu_on_cpu", "webgpu_different"]
 
 
+def in_short(error: str) -> str:
+    """What a runtime's error says is wrong: where in its source it was found comes before."""
+    return error.rpartition(" was false. ")[2]
+
+
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -72,7 +77,7 @@ class WebGpuRun(_Frozen):
 
     def __str__(self) -> str:
         if not self.ran:
-            return f"{self.status}: {self.error}" if self.error else self.status
+            return f"{self.status}: {in_short(self.error)}" if self.error else self.status
         on_cpu = sum(self.on_cpu.values())
         ops = f" ({', '.join(f'{count} {op}' for op, count in self.on_cpu.items())})" if on_cpu else ""
         copies = f"{self.copies_to_gpu} copies to the GPU and {self.copies_from_gpu} from it in a run"

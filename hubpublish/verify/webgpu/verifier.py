@@ -17,7 +17,7 @@ from hubpublish.verify.runner import Output, RunLimits
 from hubpublish.verify.scratch import scratch
 from hubpublish.verify.webgpu import half, layers
 from hubpublish.verify.webgpu.bench import Device, find_device, run_on
-from hubpublish.verify.webgpu.result import Kind, Role, WebGpuRun, WebGpuVerification
+from hubpublish.verify.webgpu.result import Kind, Role, WebGpuRun, WebGpuVerification, in_short
 
 if TYPE_CHECKING:
     from hubpublish.recipe import InputSpec, WebGpuSpec
@@ -111,7 +111,8 @@ def _judged(
 
 def _why_not(run: WebGpuRun, bounds: gate.Bounds) -> tuple[Kind | None, str | None]:
     if not run.ran:
-        return "webgpu_fails", f"the rewritten model does not run on WebGPU: {run.error or run.status}"
+        why = in_short(run.error or run.status)
+        return "webgpu_fails", f"the rewritten model does not run on WebGPU: {why}"
     if not run.on_gpu:
         return "webgpu_on_cpu", "no node of the rewritten model runs on the GPU"
     for output in run.outputs if bounds else ():
