@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from importlib.resources import files
@@ -28,8 +29,14 @@ def render_template(name: str, **values: object) -> str:
     Raises:
         jinja2.UndefinedError: The template names something that is not there.
     """
+    return _environment(template_folder()).get_template(name).render(values).rstrip() + "\n"
+
+
+@functools.cache
+def _environment(folder: Path) -> jinja2.Environment:
+    """The one of a folder, which keeps what it compiled: that takes longer than to render it."""
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(template_folder()),
+        loader=jinja2.FileSystemLoader(folder),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -44,7 +51,7 @@ def render_template(name: str, **values: object) -> str:
         "lower_first": lambda text: text[:1].lower() + text[1:],
         "plural": plural,
     }
-    return environment.get_template(name).render(values).rstrip() + "\n"
+    return environment
 
 
 def cell(text: str) -> str:

@@ -6,6 +6,7 @@ dates and the machine are in ``run.json`` beside it, which is never published.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Mapping
@@ -176,6 +177,7 @@ def versions(*, webgpu: bool = False) -> dict[str, str]:
     return {name: _version(name) for name in names}
 
 
+@functools.cache  # it reads and parses all of a distribution's metadata
 def _version(name: str) -> str:
     try:
         return version(name)

@@ -57,8 +57,11 @@ ALICE, ALICE_READ, BOB = "hf_alice_write", "hf_alice_read", "hf_bob_write"
 
 # Longest first, so that no worker is left with a long one at the end; and what shares a dear fixture stays
 # together.
-LONGEST = ("test_fault_matrix", "tests/real/", "test_processes", "tests/conformance/", "tests/demo/")
-TOGETHER = ("tests/real/", "tests/demo/", "tests/localhub/", "tests/upstream/", "tests/workflows/")
+LONGEST = (
+    *("test_fault_matrix", "tests/real/", "test_processes", "tests/workflows/", "tests/verify/"),
+    *("tests/conformance/", "tests/passes/test_fold_constants", "tests/demo/", "tests/upstream/"),
+)
+TOGETHER = ("tests/real/", "tests/demo/", "tests/localhub/", "tests/upstream/")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

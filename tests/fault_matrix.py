@@ -97,6 +97,7 @@ class Lab:
     folder: Path
     runs: int = 0
     saved: dict[str, Path] = field(default_factory=dict)
+    lengths: dict[str, int] = field(default_factory=dict)  # of histories, by their last commit
 
     def recipe(self, name: str, **changes: Any) -> Path:
         path = self.folder / f"{name}.yaml"
@@ -142,10 +143,14 @@ class Lab:
         if repo is None:
             return None
         branches = {}
-        tree = "%(if)%(*tree)%(then)%(*tree)%(else)%(tree)%(end)"  # a tag is an object of its own
-        listed = repo.git.run("for-each-ref", f"--format=%(refname) {tree}").decode().splitlines()
-        for ref, tree in (line.split() for line in listed):
-            branches[ref] = (tree, int(repo.git.run("rev-list", "--count", ref)))
+        both = [  # a tag is an object of its own
+            f"%(if)%(*tree)%(then)%(*{field})%(else)%({field})%(end)" for field in ("tree", "objectname")
+        ]
+        listed = repo.git.run("for-each-ref", f"--format=%(refname) {' '.join(both)}").decode().splitlines()
+        for ref, tree, commit in (line.split() for line in listed):
+            if commit not in self.lengths:
+                self.lengths[commit] = int(repo.git.run("rev-list", "--count", commit))
+            branches[ref] = (tree, self.lengths[commit])
         requests = repo.discussions.all()
         return State(branches, tuple(each["events"][0]["data"]["latest"]["raw"] for each in requests))
 

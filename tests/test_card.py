@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -11,6 +13,7 @@ import pytest
 import yaml
 from huggingface_hub import HfApi, ModelCard
 
+from hubpublish import markdown
 from hubpublish.card import failures, render, replaced, verdict, verified, widest
 from hubpublish.hub import validate_card
 from hubpublish.inspection.models import WASM_BYTES
@@ -98,6 +101,14 @@ class TestTemplates:
         }
         with pytest.raises(jinja2.UndefinedError, match="card_diff"):
             render_template("preview.md.j2", fence="", **given)
+
+    def test_are_read_again_once_they_changed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What is compiled is kept, and a card must be that of the template whose hash is in its key."""
+        monkeypatch.setattr(markdown, "template_folder", lambda: tmp_path)
+        for number, text in enumerate(("before", "after")):
+            (tmp_path / "model_card.md.j2").write_text(text)
+            os.utime(tmp_path / "model_card.md.j2", (number, number))
+            assert render_template("model_card.md.j2") == f"{text}\n"
 
     def test_are_short_lines_of_markdown(self, card: str) -> None:
         assert card.endswith("\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import io
 import os
 import sys
@@ -67,7 +68,7 @@ def run(arguments: list[str]) -> int:
     """Run a command with these arguments; returns its exit code."""
     as_json = "--json" in arguments
     try:
-        code = app(arguments, prog_name="hubpublish", standalone_mode=False)
+        code = _command()(arguments, prog_name="hubpublish", standalone_mode=False)
         sys.stdout.flush()
     except typer.TyperException as error:
         return emit_error(_usage(error), as_json=as_json)
@@ -91,6 +92,10 @@ def run(arguments: list[str]) -> int:
     if code == INTERRUPTED:  # what typer makes of Ctrl-C
         return _interrupted(as_json=as_json)
     return code if isinstance(code, int) else 0
+
+
+# Made of all signatures, which takes longer than many a command: once for a program that runs several.
+_command = functools.cache(lambda: typer.main.get_command(app))
 
 
 def _always_writable(stream: TextIO | None) -> TextIO:

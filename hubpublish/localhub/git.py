@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from hubpublish.localhub.kept import Kept, branch_tip
+
 NO_OBJECT = "0" * 40
 _POINTER = re.compile(
     rb"version https://git-lfs\.github\.com/spec/v1\noid sha256:([0-9a-f]{64})\nsize (\d+)\n"
 )
 _POINTER_SIZES = range(100, 200)
-_CACHED_TREES = 64
 
 
 class GitError(Exception):
@@ -96,7 +97,7 @@ class Git:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._snapshots: dict[str, Snapshot] = {}
+        self._commits: set[str] = set()  # known to be there, for ever
 
     @classmethod
     def init(cls, path: Path) -> Git:
@@ -141,10 +142,20 @@ class Git:
 
     def commit_of(self, name: str) -> str | None:
         """The commit that a full ref name or a commit id of 7 to 40 digits stands for."""
+        if name in self._commits:
+            return name
+        if name.startswith("refs/") and (tip := branch_tip(self.path, name)) is not None:
+            return tip or None
         done = self._command(["rev-parse", "--quiet", "--verify", f"{name}^{{commit}}"])
-        return done.stdout.decode().strip() if done.returncode == 0 else None
+        if done.returncode:
+            return None
+        commit = done.stdout.decode().strip()
+        self._commits.add(commit)
+        return commit
 
     def has_ref(self, ref: str) -> bool:
+        if (tip := branch_tip(self.path, ref)) is not None:
+            return bool(tip)
         return self._command(["show-ref", "--verify", "--quiet", ref]).returncode == 0
 
     def may_be_ref(self, ref: str) -> bool:
@@ -178,12 +189,8 @@ class Git:
     # -- reading
 
     def snapshot(self, commit: str) -> Snapshot:
-        """The files of a commit; kept, since a commit never changes."""
-        if commit not in self._snapshots:
-            while len(self._snapshots) >= _CACHED_TREES:
-                self._snapshots.pop(next(iter(self._snapshots)), None)
-            self._snapshots[commit] = self._read_snapshot(commit)
-        return self._snapshots[commit]
+        """The files of a commit."""
+        return _SNAPSHOTS.get(commit, lambda: self._read_snapshot(commit))
 
     def _read_snapshot(self, commit: str) -> Snapshot:
         blobs: dict[str, tuple[str, int]] = {}
@@ -215,7 +222,7 @@ class Git:
         return found
 
     def blob(self, oid: str) -> bytes:
-        return self.run("cat-file", "blob", oid)
+        return _BLOBS.get(oid, lambda: self.run("cat-file", "blob", oid))
 
     def text(self, commit: str, path: str) -> str | None:
         """A small text file of a commit; None when it is not there or kept in LFS."""
@@ -226,6 +233,10 @@ class Git:
         self, commit: str, *, path: str | None = None, skip: int = 0, limit: int | None = None
     ) -> list[LoggedCommit]:
         """Commits from this one back, newest first; only those that touch ``path`` if given."""
+        asked = commit, path, skip, limit
+        return list(_HISTORIES.get(asked, lambda: self._history(*asked)))
+
+    def _history(self, commit: str, path: str | None, skip: int, limit: int | None) -> list[LoggedCommit]:
         count = [f"--skip={skip}", *([f"--max-count={limit}"] if limit is not None else [])]
         only = ["--", f":(literal){path}"] if path is not None else ["--"]
         listing = self.run("log", "-z", "--format=%H%n%an%n%cI%n%s%n%b", *count, commit, *only).decode()
@@ -272,6 +283,11 @@ class Git:
         """Make a commit of a tree; moves no ref."""
         given = [word for parent in parents for word in ("-p", parent)]
         return self.line("commit-tree", tree, *given, stdin=message.encode(), env=_identity(user))
+
+
+_SNAPSHOTS: Kept[Snapshot] = Kept(64)
+_BLOBS: Kept[bytes] = Kept(256, lambda data: len(data) <= 1 << 16)
+_HISTORIES: Kept[list[LoggedCommit]] = Kept(256)
 
 
 def _identity(user: str) -> dict[str, str]:
