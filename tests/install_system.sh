@@ -32,22 +32,24 @@ mesa=$(major mesa-vulkan-drivers)
 if [ "${mesa:-0}" -lt "$OLDEST_MESA" ]; then driver=(mesa-vulkan-drivers); fi
 if [ "${#wanted[@]}" = 0 ] && [ "${#driver[@]}" = 0 ]; then exit 0; fi
 
-# The sources of this machine, and its own mirror's backports beside them: nothing in /etc/apt changes.
+echo "installing ${wanted[*]} ${driver[*]}" >&2
 sources=$(mktemp -d)
 trap 'rm -rf "$sources"' EXIT
 cp /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources "$sources" 2> /dev/null || true
-from=()
-if [ "$(. /etc/os-release && echo "${VERSION_CODENAME:-}")" = bookworm ]; then
-  mirror=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' | awk '$2 == "bookworm" { print $1; exit }')
-  echo "deb ${mirror:?no mirror found for bookworm} bookworm-backports main" > "$sources/hubpublish.list"
-  from=(--target-release bookworm-backports)
-fi
 chmod -R a+rX "$sources"
-apt() {
+apt() {  # with the sources of this machine and those added here: nothing in /etc/apt changes
   as_root apt-get --quiet=2 -o Dir::Etc::SourceParts="$sources" -o APT::Get::List-Cleanup=0 "$@" > /dev/null
 }
 
-echo "installing ${wanted[*]} ${driver[*]}" >&2
 apt update
 if [ "${#wanted[@]}" -gt 0 ]; then apt install --yes --no-install-recommends "${wanted[@]}"; fi
-if [ "${#driver[@]}" -gt 0 ]; then apt install --yes --no-install-recommends "${from[@]}" "${driver[@]}"; fi
+if [ "${#driver[@]}" -gt 0 ]; then
+  from=()
+  if [ "$(. /etc/os-release && echo "${VERSION_CODENAME:-}")" = bookworm ]; then
+    mirror=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' | awk '$2 == "bookworm" && !uri { uri = $1 } END { print uri }')
+    echo "deb ${mirror:?no mirror found for bookworm} bookworm-backports main" > "$sources/hubpublish.list"
+    from=(--target-release bookworm-backports)
+    apt update
+  fi
+  apt install --yes --no-install-recommends "${from[@]}" "${driver[@]}"
+fi
