@@ -24,6 +24,9 @@ def test_says_for_each_file_what_to_ask_for() -> None:
         "peakBytes": 592,
         "unknownSizes": 0,
         "declaredSizes": 0,
+        "failsOn": [],
+        "onCpu": {},
+        "undecided": 0,
         "downloadBytes": both[0].output[0].size,
     }
     assert document["files"]["onnx/model_fp16.onnx"]["requiredFeatures"] == ["shader-f16"]
