@@ -14,12 +14,12 @@ from huggingface_hub import ModelCardData
 
 from hubpublish.markdown import CARD_TEMPLATE, render_template
 from hubpublish.on_device import device_rows, needs_in_words, obstacle_rows, on_webgpu, runtimes_in_words
-from hubpublish.passes import PASSES
+from hubpublish.original import in_the_card
 from hubpublish.recipe import CardSpec
 from hubpublish.regions import empty_region
 from hubpublish.report import PassReport, Report, VariantReport
 from hubpublish.rows import Row, merged
-from hubpublish.usage import usage_of
+from hubpublish.usage import has_config, usage_of
 from hubpublish.words import readable_distance
 
 REASONS_SHOWN: Final = 3  # so many different reasons of skipped nodes a row of the card names
@@ -33,6 +33,12 @@ class ReplacedRow(Row):
     rewritten: str
     into: str
     skipped: str
+
+
+class ChosenRow(Row):
+    """The passes that were chosen."""
+
+    passes: str
 
 
 class WidestRow(Row):
@@ -70,17 +76,19 @@ def render(report: Report, spec: CardSpec) -> str:
         title=spec.title or report.target.rpartition("/")[2],
         usage=usage_of(report, spec),
         free_text=[empty_region(name) for name in spec.free_text],
-        failures=list(failures(report)),
         replaced=merged(row for variant in variants for row in replaced(variant)),
         widest=merged(row for variant in variants for row in widest(variant)),
         verified=[row for variant in variants for row in verified(variant)],
         verdict=verdict,
+        untouched=untouched(report),
+        chosen=merged(row for variant in variants for row in chosen(variant)),
         same_bits=all(variant.verification.held == "exact" for variant in variants),
         will_not_run=sorted({(width.op, width.slots) for v in variants for width in v.fit.cannot_run}),
         on_device=merged(row for variant in variants for row in device_rows(variant)),
         obstacles=merged(row for variant in variants for row in obstacle_rows(variant)),
         runtimes=runtimes_in_words(report),
         needs_in_words=needs_in_words,
+        **in_the_card(report),
         **on_webgpu(report),
         runtime=first.runtime,
         provider=first.provider,
@@ -93,26 +101,30 @@ def metadata(report: Report, spec: CardSpec) -> ModelCardData:
     """The card's YAML block; the Hub indexes it."""
     return ModelCardData(
         license=spec.license,
-        library_name="transformers.js",
+        library_name="transformers.js" if has_config(report) else None,
         pipeline_tag=spec.pipeline_tag,
         tags=list(spec.tags) or None,
         base_model=list(spec.base_model) or [report.source.repo],
     )
 
 
-def failures(report: Report) -> Iterable[str]:
-    """Why the original fails on the device: a sentence for each pass that removed such a failure.
+def untouched(report: Report) -> dict[str, object]:
+    """The files in which no pass replaced anything, and whether that is all of them.
 
-    A pass that narrows nodes removes one only where a node was wider than the device allows.
+    ``free`` are those of them in whose way nothing stands on the device.
     """
-    for name, pass_class in PASSES.items():
-        variant = next((v for v in report.variants for p in v.passes if p.name == name and p.rewritten), None)
-        if variant is not None and pass_class.failure:
-            before = variant.fit_before
-            widths = [width.slots for width in before.widest_by_op if width.op in pass_class.op_types]
-            slots = max(widths, default=0)
-            if slots > before.limit or not pass_class.narrows:
-                yield pass_class.failure.format(slots=slots, limit=before.limit)
+    files = [variant for variant in report.variants if not variant.was_rewritten]
+    return {
+        "all": len(files) == len(report.variants),
+        "files": [_name(variant) for variant in files],
+        "free": [_name(variant) for variant in files if not variant.inspection.groups],
+    }
+
+
+def chosen(variant: VariantReport) -> Iterable[ChosenRow]:
+    """The passes of a file for which ``passes: auto`` chose them."""
+    if variant.auto:
+        yield ChosenRow(file=_name(variant), passes=", ".join(f"`{each.name}`" for each in variant.passes))
 
 
 def replaced(variant: VariantReport) -> Iterable[ReplacedRow]:

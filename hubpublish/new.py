@@ -98,7 +98,8 @@ def draft(api: HfApi, source: str, target: str | None = None) -> Draft:
     }
     if "config.json" not in listing:
         found.open.append(
-            "the source has no config.json, without which Transformers.js does not load a model"
+            "the source has no config.json, without which Transformers.js does not load a model; the card's "
+            "example is then one for ONNX Runtime Web"
         )
     try:
         recipe = Recipe.model_validate(data)

@@ -66,6 +66,8 @@ def needs_in_words(needs: Requirements) -> str:
     if needs.declaredSizes:
         words.append(f"{plural(needs.declaredSizes, 'tensor')} of a size that is only declared")
     words += [f"the feature `{feature}`" for feature in needs.requiredFeatures]
+    if needs.failsOn:
+        words.append(f"a runtime other than {' or '.join(needs.failsOn)}")
     return ", ".join(words)
 
 

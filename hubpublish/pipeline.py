@@ -15,6 +15,7 @@ from typing import Literal
 from huggingface_hub import HfApi
 
 from hubpublish import hub, pictures, preflight, provenance, publish, signing, source
+from hubpublish import recipe as recipes
 from hubpublish import report as reports
 from hubpublish.devices import PROFILES
 from hubpublish.errors import UsageError
@@ -170,9 +171,11 @@ def _made(job: Job) -> tuple[Report, tuple[StagedFile, ...]]:
     finally:
         with space.writing():
             context.log.write(space.log)
-    report = _report(job, variants)
+    applied = {each.path: [(used.name, used.options) for used in each.passes] for each in variants}
+    published = recipes.with_passes(job.resolved, applied)
+    report = _report(job, published, variants)
     with space.writing():
-        return report, stage_all(report, job.resolved, job.fetched.copied, context.staging)
+        return report, stage_all(report, published, job.fetched.copied, context.staging)
 
 
 def _context(job: Job) -> RunContext:
@@ -190,7 +193,7 @@ def _context(job: Job) -> RunContext:
     )
 
 
-def _report(job: Job, variants: tuple[VariantReport, ...]) -> Report:
+def _report(job: Job, published: Recipe, variants: tuple[VariantReport, ...]) -> Report:
     resolved, fetched = job.resolved, job.fetched
     return Report(
         key=job.key,
@@ -199,7 +202,7 @@ def _report(job: Job, variants: tuple[VariantReport, ...]) -> Report:
         target=resolved.target.repo,
         source=SourceReport(repo=fetched.repo, commit=fetched.commit, license=fetched.license),
         device=PROFILES[resolved.device.profile],
-        recipe=plain(resolved),
+        recipe=plain(published),
         copied=tuple(FileRecord(path=f.path, sha256=f.sha256, size=f.size) for f in fetched.copied),
         variants=variants,
     )

@@ -81,6 +81,7 @@ class VariantReport(_Frozen):
         inspection_before, inspection: What stands in its way on the device, before and after.
         needs: What the result asks of a device.
         webgpu: What came out on a WebGPU device; None if the recipe does not ask for that.
+        auto: Whether ``passes: auto`` chose the passes; the report's recipe names those that it chose.
     """
 
     path: str
@@ -97,6 +98,12 @@ class VariantReport(_Frozen):
     needs: Requirements
     verification: Verification
     webgpu: WebGpuVerification | None = None
+    auto: bool = False
+
+    @property
+    def was_rewritten(self) -> bool:
+        """Whether any pass replaced anything."""
+        return any(each.rewritten for each in self.passes)
 
     @classmethod
     def of(
@@ -106,6 +113,8 @@ class VariantReport(_Frozen):
         done: Rewrite,
         verification: Verification,
         webgpu: WebGpuVerification | None = None,
+        *,
+        auto: bool = False,
     ) -> VariantReport:
         """Put together what was done to a variant; `done` must have been measured for a device."""
         before, after = done.inspection_before, done.inspection
@@ -127,6 +136,7 @@ class VariantReport(_Frozen):
             needs=webgpu_requirements(after),
             verification=verification,
             webgpu=webgpu,
+            auto=auto,
         )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hubpublish.errors import HubpublishError, VerificationError
+from hubpublish.inspection import Auto
 from hubpublish.recipe import Recipe
 from hubpublish.report import FileRecord, VariantReport
 from hubpublish.rewrite import Rewrite, rewrite
@@ -58,22 +59,16 @@ def transform(fetched: FetchedVariant, context: RunContext) -> VariantReport:
     """
     variant = fetched.variant
     context.say(f"rewriting {variant.path}")
+    passes = context.recipe.build_passes(variant)
     with context.log.timed(f"rewrite {variant.path}"), _named_as_in_the_repo(fetched):
         done = rewrite(
             fetched.model.local,
             context.staging / variant.path,
-            context.recipe.build_passes(variant),
+            passes,
             context.recipe.device.build(),
         )
-    assert done.inspection is not None
-    fit = done.inspection.fit
-    for width in fit.cannot_run:
-        context.say(
-            printable(
-                f"{variant.path} will not run on {fit.profile}: {width.node} ({width.op}) binds "
-                f"{width.slots} storage buffers, and no pass can narrow it"
-            )
-        )
+    for warning in _warnings(variant.path, done):
+        context.say(printable(warning))
     files = [done.saved.path, *([done.saved.data] if done.saved.data else [])]
     # Before the verification: a file that changes while it runs must not pass for what was verified.
     output = tuple(FileRecord.of(path.relative_to(context.staging).as_posix(), path) for path in files)
@@ -91,7 +86,23 @@ def transform(fetched: FetchedVariant, context: RunContext) -> VariantReport:
     context.log.add_runs(variant.path, result.runs)
     if not result:
         raise _failed(result, fetched, done, context)
-    return VariantReport.of(fetched, output, done, result, _on_webgpu(fetched, done, context))
+    on_webgpu = _on_webgpu(fetched, done, context)
+    return VariantReport.of(fetched, output, done, result, on_webgpu, auto=isinstance(passes, Auto))
+
+
+def _warnings(path: str, done: Rewrite) -> Iterator[str]:
+    """What whoever publishes this should know before."""
+    if not any(outcome.rewritten for outcome in done.outcomes):
+        yield f"{path}: nothing was rewritten, the file is upstream's graph, written again"
+    assert done.inspection is not None
+    fit = done.inspection.fit
+    for width in fit.cannot_run:
+        yield (
+            f"{path} will not run on {fit.profile}: {width.node} ({width.op}) binds "
+            f"{width.slots} storage buffers, and no pass can narrow it"
+        )
+    if done.inspection.fails_on:
+        yield f"{path} will not run in {', '.join(done.inspection.fails_on)}: the card and webgpu.json say so"
 
 
 def _on_webgpu(fetched: FetchedVariant, done: Rewrite, context: RunContext) -> WebGpuVerification | None:

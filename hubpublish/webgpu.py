@@ -1,9 +1,6 @@
 """webgpu.json: what each file asks of a device, for an app that asks before it downloads.
 
-const needs = (await (await fetch(`${repo}/webgpu.json`)).json()).files['onnx/model.onnx'];
-const adapter = await navigator.gpu.requestAdapter();
-const fits = Object.entries(needs.requiredLimits).every(([name, least]) => adapter.limits[name] >= least)
-  && needs.requiredFeatures.every((name) => adapter.features.has(name));
+README.md shows how an app reads it, and lists the keys; `hubpublish.inspection.Requirements` explains them.
 """
 
 from __future__ import annotations
@@ -20,6 +17,7 @@ def render(report: Report) -> str:
     """The file's text: by the path of each model what it needs, and how many bytes to download.
 
     Sizes are bytes. A limit that is not known is left out; ``unknownSizes`` counts tensors of unknown size.
+    ``runtimes`` are those that were looked at: of any other neither ``failsOn`` nor ``onCpu`` says anything.
     """
     document = {
         "schema": WEBGPU_SCHEMA,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def readable_bytes(count: int) -> str:
-    """Bytes in the decimal units that the Hub shows: ``224.0 MB``."""
+    """Bytes of a file in the decimal units that the Hub shows: ``224.0 MB``."""
     size = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if round(size, 1) < 1000 or unit == "GB":
@@ -14,7 +14,7 @@ def readable_bytes(count: int) -> str:
 
 
 def readable_binary_bytes(count: int) -> str:
-    """Bytes in the units in which devices state their limits: ``392 MiB``, ``1.5 GiB``."""
+    """Bytes of tensors and limits, in the units in which devices state these: ``392 MiB``, ``1.5 GiB``."""
     size = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024 or unit == "GiB":

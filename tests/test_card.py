@@ -14,10 +14,11 @@ import yaml
 from huggingface_hub import HfApi, ModelCard
 
 from hubpublish import markdown
-from hubpublish.card import failures, render, replaced, verdict, verified, widest
+from hubpublish.card import render, replaced, verdict, verified, widest
 from hubpublish.hub import validate_card
 from hubpublish.inspection.models import WASM_BYTES
 from hubpublish.markdown import cell, render_template, template_folder
+from hubpublish.original import explanations
 from hubpublish.pictures import NONE
 from hubpublish.publish import Plan, TargetState
 from hubpublish.regions import holds_words, outside_of, texts_of
@@ -137,6 +138,9 @@ class TestMetadata:
         spec = card_spec(tags=["no", "1.0", "a: b", "- c", "# d", "ü", "'e'"])
         assert metadata(render(report, spec))["tags"] == ["no", "1.0", "a: b", "- c", "# d", "ü", "'e'"]
 
+    def test_names_a_library_that_loads_the_files_only_where_it_can(self) -> None:
+        assert "library_name" not in metadata(render(report_of(copied=()), card_spec()))
+
     def test_names_no_task_that_there_is_not(self, report: Report) -> None:
         text = render(report, card_spec(pipeline_tag=None, tags=[]))
         assert "pipeline_tag" not in yaml.safe_load(text.split("---")[1])
@@ -151,7 +155,8 @@ class TestNumbers:
             size,
             "7 storage buffers per shader, tensors of up to 144 B",
         ]
-        rows = [[row[1], row[3], row[4]] for row in table(card, "Files")[1:]]
+        replacements = section(card, "What was replaced")
+        rows = [[row[1], row[3], row[4]] for row in table(replacements, "Files")[1:]]
         assert rows == [
             ["`concat_tree`", "1 Concat", "3 Concat"],
             ["`split_tree`", "1 Split", "3 Constant, 3 Split"],
@@ -179,7 +184,7 @@ class TestNumbers:
                        for op in ("Concat", "Split", "Constant", "Add")]  # fmt: skip
             known |= {f"{count:,}" for count in counts}
             known |= {f"{variant.before.nodes:,}", f"{variant.after.nodes:,}", "1,500"}
-            known |= set(NUMBER.findall("".join(failures(report))))
+            known |= set(NUMBER.findall("".join(explanations(report))))
         limits = (report.device.max_binding_bytes, report.device.max_buffer_bytes, WASM_BYTES)
         known |= {readable_binary_bytes(limit).split()[0] for limit in limits}
         assert set(NUMBER.findall(card)) <= known
@@ -242,7 +247,9 @@ class TestRows:
             variant_report("q/model.onnx", passes=("concat_tree", "split_tree")),
         ]
         card = render(report_of(*both), card_spec())
-        assert [row[0] for row in table(card, "Files")[1:]][-1] == "`onnx/model.onnx`"
+        assert [row[0] for row in table(section(card, "What was replaced"), "Files")[1:]][
+            -1
+        ] == "`onnx/model.onnx`"
 
     def test_are_there_for_what_was_left_alone(self) -> None:
         text = UNNAMED.replace("p0, p1, p2, p3, p4, p5, p6, p7, p8 =", "p0, p1, p2, p3, p4, p5, p6 =")
@@ -269,6 +276,123 @@ class TestRows:
         assert "Storage buffers that the widest" not in card
         assert "## What was replaced" not in card
         assert "No failure of the original on this device is known." in card
+
+
+GATHER_ND = """<ir_version: 9, opset_import: ["": 17]>
+g (float[1,4,4,4,4] x, int64[1,4,2,2] at) => (float y)
+{ a = Relu (x) y = GatherND <batch_dims = 2> (a, at) }"""
+MAX = f"""<ir_version: 9, opset_import: ["": 17]>
+g (float[4] x) => (float[4] y) {{ y = Max ({", ".join(["x"] * 12)}) }}"""
+FITS = '<ir_version: 8, opset_import: ["": 13]> g (float[4] x) => (float[4] y) { y = Tanh (x) }'
+NO_FAILURE = "No failure of the original on this device is known."
+
+
+def section(card: str, heading: str) -> str:
+    return card.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+class TestWhyTheOriginalFails:
+    def test_is_what_the_inspection_of_the_original_found(self, card: str) -> None:
+        text = section(card, "Why the original fails")
+        assert table(text, "Files")[1:] == [
+            ["`onnx/model.onnx`", "1", "Concat", "binds 10 of 8", "does not compile", "web-1.22"],
+            [
+                "`onnx/model.onnx`",
+                "1",
+                "Split",
+                "binds 10 of 8",
+                "does not compile",
+                "all that were looked at",
+            ],
+        ]
+        assert "Nothing of this is left in the published files." in text
+        assert "left in the published files**" not in text
+
+    @pytest.mark.parametrize(
+        ("text", "failure", "left"),
+        [
+            (
+                GATHER_ND,
+                "fails with a shader error | web-1.22 |",
+                "GatherND, does not work: fails with a shader",
+            ),
+            (MAX, "binds 13 of 8 | does not compile |", "Max, binds 13 of 8: does not compile"),
+        ],
+    )
+    def test_says_it_also_where_no_pass_helps_and_what_is_left(
+        self, text: str, failure: str, left: str
+    ) -> None:
+        why = section(render(report_of(variant_report(text=text)), card_spec()), "Why the original fails")
+        assert failure in why
+        assert NO_FAILURE not in why
+        assert "**Some of this is left in the published files**" in why
+        assert f"- `onnx/model.onnx`: 1 node of {left}" in why
+        assert "Nothing of this" not in why
+
+    def test_is_not_known_only_where_nothing_fails(self) -> None:
+        why = section(render(report_of(variant_report(text=FITS)), card_spec()), "Why the original fails")
+        assert why.count(NO_FAILURE) == 1
+        assert "run on the CPU" not in why
+        on_cpu = FITS.replace("Tanh", "Round")
+        why = section(render(report_of(variant_report(text=on_cpu)), card_spec()), "Why the original fails")
+        assert f"{NO_FAILURE} Some of its nodes run on the CPU" in why
+
+    def test_counts_a_tensor_in_several_bindings_only_where_they_are_too_many(self) -> None:
+        text = """<ir_version: 9, opset_import: ["": 17]>
+        g (float[16,4194304] x, float[16,4194304] z) => (float[16,4194304] y) {"""
+        seven = ", ".join(["x", "z"] * 3)
+        for body, known in (("y = Neg (x)", False), (f"y = Max ({seven})", True)):
+            variant = variant_report(text=f"{text} {body} }}")
+            why = section(render(report_of(variant), card_spec()), "Why the original fails")
+            assert ("does not compile" in why) is known
+            assert (NO_FAILURE in why) is not known
+
+
+class TestWithoutARewrite:
+    def test_it_is_not_said_that_the_graph_was_rewritten(self) -> None:
+        card = render(report_of(variant_report(text=FITS)), card_spec())
+        assert "as they are: no pass found anything to replace, so each is upstream's graph" in card
+        assert "Nothing stood in the way of any of them on `webgpu-min`" in card
+        assert "these files give the same bits as the originals" in card
+        assert "rewritten" not in card
+
+    def test_what_stands_in_the_way_all_the_same_is_not_denied(self) -> None:
+        card = render(report_of(variant_report(text=GATHER_ND)), card_spec())
+        assert "as they are: no pass found anything to replace" in card
+        assert "Nothing stood in the way" not in card
+
+    def test_of_one_of_two_files_only_that_is_named(self) -> None:
+        both = variant_report(), variant_report("onnx/fits.onnx", text=FITS)
+        card = render(report_of(*both), card_spec())
+        assert "with the graph rewritten. No node" in card
+        assert (
+            "In `onnx/fits.onnx` no pass found anything to replace: upstream's graph, written again." in card
+        )
+        assert "Nothing stood in the way of `onnx/fits.onnx` on `webgpu-min`" in card
+
+    def test_nothing_of_it_is_said_of_a_rewritten_graph(self, card: str) -> None:
+        assert "with the graph rewritten. No node" in card
+        assert "written again" not in card
+        assert "Nothing stood in the way" not in card
+
+    @pytest.mark.parametrize("text", [GATHER_ND, MAX, FITS, FITS.replace("Tanh", "Round"), None])
+    def test_the_card_has_no_gaps_whatever_is_said(self, text: str | None) -> None:
+        for auto in (False, True):
+            variant = variant_report(text=text).model_copy(update={"auto": auto})
+            card = render(report_of(variant), card_spec())
+            assert "\n\n\n" not in card
+            assert not re.search(r"[^\n]\n(#|\*\*Some|Nothing of this|\| Files|To make)", card)
+
+
+class TestChosenPasses:
+    def test_are_named_as_such(self, card: str) -> None:
+        assert "passes: auto" not in card
+        variant = variant_report().model_copy(update={"auto": True})
+        found = render(report_of(variant), card_spec())
+        assert (
+            "(`passes: auto`), which chose them for `webgpu-min`; [recipe.yaml](./recipe.yaml) names" in found
+        )
+        assert "\n- `onnx/model.onnx`: `concat_tree`, `split_tree`, `sum_to_add`\n" in found
 
 
 class TestOnWebGpu:
@@ -329,7 +453,7 @@ class TestHostileText:
         changed = outcome.model_copy(update={"skipped": tuple(_skipped(skipped))})
         variant = variant.model_copy(update={"passes": (changed, *variant.passes[1:])})
         card = render(report_of(variant), card_spec())
-        rows = table(card, "Files")
+        rows = table(section(card, "What was replaced"), "Files")
         assert {len(row) for row in rows} == {6}
         assert "{{ 7 * 7 }}{0}" in rows[1][5]
         assert metadata(card)["license"] == "mit"

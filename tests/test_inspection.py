@@ -260,12 +260,59 @@ class TestRequirements:
             "peakBytes": 700,
             "unknownSizes": 0,
             "declaredSizes": 0,
+            "failsOn": [],
+            "onCpu": {},
+            "undecided": 0,
         }
 
     def test_of_a_summary_are_the_same(self) -> None:
         found = inspected("g (float[N] x) => (float y) { y = Relu (x) }")
         assert webgpu_requirements(found) == webgpu_requirements(found.summary())
         assert webgpu_requirements(found).requiredLimits.maxBufferSize is None
+
+
+class TestEachRuntime:
+    """What an app asks for the runtime that it loads, not for the worst of all."""
+
+    GATHER_ND = """g (float[1,4,4,4,4] x, int64[1,4,2,2] at) => (float y) {
+      a = Relu (x) y = GatherND <batch_dims = 2> (a, at) }"""
+
+    def test_a_node_that_fails_is_of_the_runtime_where_it_does(self) -> None:
+        needs = webgpu_requirements(inspected(self.GATHER_ND, runtime=None))
+        assert needs.failsOn == ("web-1.22",)
+        assert needs.onCpu == {"web-1.23": 1}
+        assert webgpu_requirements(inspected(self.GATHER_ND, runtime="web-1.30")).failsOn == ()
+        assert webgpu_requirements(inspected(self.GATHER_ND, runtime="web-1.22")).failsOn == ("web-1.22",)
+
+    def test_a_runtime_is_not_charged_with_what_another_leaves_on_the_cpu(self) -> None:
+        # Where Max is on the CPU, what is computed from its small result is left there as well.
+        text = """g (float[4,4] x, int64[1] n) => (float z, int64[1] m) {
+          s = Shape (x) t = Max (s, n) m = Add (t, n) z = Relu (x) }"""
+        alone = {name: inspected(text, runtime=name).totals.on_cpu for name in runtime_names()}
+        needs = webgpu_requirements(inspected(text, runtime=None))
+        assert needs.onCpu == {name: count for name, count in alone.items() if count}
+
+    def test_buffers_count_only_where_the_runtime_takes_fewer_than_the_device_grants(self) -> None:
+        names = ", ".join(f"p{number}" for number in range(9))
+        text = f"g (float[9] x) => (float p0) {{ {names} = Split <axis = 0> (x) }}"
+        needs = webgpu_requirements(inspected(text, runtime=None))
+        assert needs.requiredLimits.maxStorageBuffersPerShaderStage == 10
+        assert needs.failsOn == ("web-1.22", "web-1.23")
+
+    def test_a_device_that_grants_too_little_is_no_failure_of_a_runtime(self) -> None:
+        names = ", ".join(["x"] * 12)
+        needs = webgpu_requirements(inspected(f"g (float[4] x) => (float[4] y) {{ y = Max ({names}) }}"))
+        assert needs.requiredLimits.maxStorageBuffersPerShaderStage == 13
+        assert needs.failsOn == ()
+
+    def test_nodes_of_which_nothing_is_known_are_counted(self) -> None:
+        text = """<ir_version: 9, opset_import: ["": 17, "my": 1]> g (float[4] x) => (y)
+        { t = my.Op (x) y = Max (t, t) }"""
+        found = inspect(
+            ir.from_proto(onnx.parser.parse_model(text)), PROFILES["webgpu-min"], read_runtime(WEB)
+        )
+        needs = webgpu_requirements(found)
+        assert (needs.undecided, needs.onCpu) == (1, {WEB: 1})
 
 
 class TestTheWorstRuntime:

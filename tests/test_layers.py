@@ -33,6 +33,7 @@ LINE = (
         "report",
         "webgpu",
         "rows",
+        "original",
         "on_device",
         "usage",
         "card",

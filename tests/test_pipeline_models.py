@@ -199,7 +199,11 @@ def test_a_model_that_needs_no_rewrite_is_published_all_the_same(publication: Pu
     )
     publication.seed()
     assert publication.run().status == "published"
-    assert "No failure of the original on this device is known." in card_of(publication)
+    card = card_of(publication)
+    assert "No failure of the original on this device is known." in card
+    assert "as they are: no pass found anything to replace" in card
+    warning = f"{MODEL}: nothing was rewritten, the file is upstream's graph, written again"
+    assert publication.said.index(warning) < publication.said.index(f"publishing to {TARGET}")
     assert publication.nothing_is_published("acme/other")
     assert TARGET in card_of(publication)
 
@@ -221,12 +225,28 @@ def test_passes_chosen_for_the_device_are_those_of_the_report(publication: Publi
     assert variant.inspection.groups == ()
     assert variant.inspection.runtimes == ("web-1.30",)
     files = publication.published()
-    assert recipes.loads(files["recipe.yaml"].decode()).passes == "auto"
+    named = recipes.loads(files["recipe.yaml"].decode()).passes
+    assert [each.name for each in named if each != "auto"] == [each.name for each in variant.passes]  # type: ignore[union-attr]
+    assert "The recipe left the passes to hubpublish (`passes: auto`)" in card_of(publication)
     assert json.loads(files["webgpu.json"])["files"][MODEL]["requiredFeatures"] == []
     assert "webgpu.json" in json.loads(files["manifest.json"])["files"]
     assert "Worked out from the graph for web-1.30, not measured" in card_of(publication)
     again = publication.run(recipe)
     assert again.status == "nothing_to_do"
+
+
+def test_a_model_that_fails_in_a_runtime_is_published_with_a_warning(publication: Publication) -> None:
+    publication.models[MODEL] = model_bytes(
+        """<ir_version: 8, opset_import: ["": 13]>
+        g (float[1,2,3,4,4] x) => (float[1,2,1] y) <int64[1,2,1,3] at = {0, 1, 2, 1, 3, 0}>
+        { a = Neg (x) y = GatherND <batch_dims = 2> (a, at) }"""
+    )
+    publication.seed()
+    assert publication.run().status == "published"
+    assert f"{MODEL} will not run in web-1.22: the card and webgpu.json say so" in publication.said
+    needs = json.loads(publication.published()["webgpu.json"])["files"][MODEL]
+    assert (needs["failsOn"], needs["onCpu"], needs["undecided"]) == (["web-1.22"], {"web-1.23": 1}, 0)
+    assert "fails with a shader error (web-1.22)" in card_of(publication)
 
 
 def test_an_approximate_pass_is_chosen_where_the_gate_is_a_tolerance(

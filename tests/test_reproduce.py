@@ -25,12 +25,23 @@ from hubpublish import recipe as recipes
 from hubpublish.cli.main import run as run_command
 from hubpublish.errors import HubError, SourceError, UsageError, VerificationError
 from hubpublish.hub import connect, git_oid_of
+from hubpublish.inspection import Auto
 from hubpublish.layout import CARD, MANIFEST, RECIPE, REPORT, SIGNATURE
 from hubpublish.localhub import LocalHub
 from hubpublish.recipe import pass_spec
 from hubpublish.reproduce import FileResult, Reproduction
 from tests.errors import error_of
-from tests.publication import SOURCE, TARGET, TOKEN, Publication, commit, files_below, recipe_data, sha256
+from tests.publication import (
+    SOURCE,
+    TARGET,
+    TOKEN,
+    Publication,
+    commit,
+    files_below,
+    model_bytes,
+    recipe_data,
+    sha256,
+)
 
 ROOT = Path(__file__).parent.parent
 SEEDS = 30
@@ -186,6 +197,21 @@ class TestTheSame:
         result = Published(publication, TARGET).made()
         assert result
         assert {MODEL, f"{MODEL}_data", "onnx/model_fp16.onnx"} <= by_path(result).keys()
+
+    def test_passes_that_were_chosen_also_where_others_would_be_now(
+        self, publication: Publication, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        other = "onnx/other.onnx"
+        publication.models[other] = model_bytes(
+            '<ir_version: 8, opset_import: ["": 13]> g (float[8] x) => (float[8] y) { y = Sum (x, x, x) }'
+        )
+        publication.seed()
+        assert publication.run(publication.recipe(passes="auto")).status == "published"
+        monkeypatch.setattr(Auto, "choose", lambda self, found: ())
+        for path in (MODEL, other):
+            publication.models[path] = b""  # nothing of the test's own is used
+        made = Published(publication, TARGET).made()
+        assert made, made.files
 
     def test_files_of_others_are_none_of_its_business(self, published: Published) -> None:
         published.put({"pictures/cat.png": b"png"})

@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+import shutil
+import subprocess
+
 import pytest
 
 from hubpublish.transformers_js import OF_IMAGES, PIPELINES, SUFFIX_OF_DTYPE
 from hubpublish.usage import options_of, usage_of
+from hubpublish.verify import InputSummary
+from hubpublish.verify.result import TensorSummary
 from tests.publication import TARGET
-from tests.reports import card_spec, report_of, variant_report
+from tests.reports import card_spec, report_of, variant_report, verification
 
+NODE = shutil.which("node")
 FIRST = variant_report()
 
 
@@ -65,6 +71,48 @@ def test_without_one_the_model_is_loaded_itself(task: str | None) -> None:
     assert (
         f"await AutoModel.from_pretrained('{TARGET}', {{\n  device: 'webgpu',\n  dtype: 'fp32',\n}});" in text
     )
+
+
+class TestWithoutConfig:
+    """Transformers.js loads no model then."""
+
+    def test_the_example_is_a_session(self) -> None:
+        text = usage_of(report_of(FIRST, copied=()), card_spec())
+        assert "from_pretrained" not in text
+        assert "@huggingface/transformers" not in text
+        assert "import * as ort from 'onnxruntime-web/webgpu';" in text
+        assert f"const repo = 'https://huggingface.co/{TARGET}/resolve/main';" in text
+        assert "ort.InferenceSession.create(`${repo}/onnx/model.onnx`, {" in text
+        assert "  'x': new ort.Tensor('float32', data, [2, 18]),\n" in text
+
+    def test_external_data_is_named(self) -> None:
+        data = FIRST.output[0].model_copy(update={"path": "onnx/model.onnx_data"})
+        variant = FIRST.model_copy(update={"output": (*FIRST.output, data)})
+        text = usage_of(report_of(variant, copied=()), card_spec())
+        assert "{ path: 'model.onnx_data', data: `${repo}/onnx/model.onnx_data` }," in text
+
+    def test_every_input_has_its_data(self) -> None:
+        names = ("ids", "it's")
+        tensors = tuple(
+            TensorSummary(name=each, dtype="int64", shape=(1, 7), sha256="a" * 64) for each in names
+        )
+        proof = verification().model_copy(
+            update={"inputs": (InputSummary(label="noise 0", tensors=tensors),)}
+        )
+        text = usage_of(report_of(variant_report(proof=proof), copied=()), card_spec())
+        assert (
+            "'ids': new ort.Tensor('int64', data1, [1, 7]),\n  'it\\'s': new ort.Tensor('int64', data2"
+            in text
+        )
+
+    @pytest.mark.skipif(not NODE, reason="there is no Node.js")
+    def test_it_is_javascript(self) -> None:
+        other = FIRST.model_copy(update={"path": "onnx/it's `a` ${b}.onnx"})
+        for report in (report_of(other, copied=()), report_of(other)):
+            code = usage_of(report, card_spec()).partition("```js\n")[2].partition("```")[0]
+            check = [NODE or "", "--input-type=module", "--check", "-"]
+            done = subprocess.run(check, input=code, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
 
 
 def test_every_other_file_has_its_options() -> None:

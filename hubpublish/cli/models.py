@@ -239,7 +239,7 @@ def devices(as_json: Json = False) -> None:
             }
         )
         return
-    from hubpublish.words import readable_bytes
+    from hubpublish.words import readable_binary_bytes
 
     emit_table(
         ["profile", "storage buffers", "binding", "buffer", "f16", "what it is"],
@@ -247,8 +247,8 @@ def devices(as_json: Json = False) -> None:
             [
                 profile.name,
                 str(profile.storage_buffers),
-                readable_bytes(profile.max_binding_bytes),
-                readable_bytes(profile.max_buffer_bytes),
+                readable_binary_bytes(profile.max_binding_bytes),
+                readable_binary_bytes(profile.max_buffer_bytes),
                 "yes" if profile.shader_f16 else "no",
                 profile.summary,
             ]

@@ -1,7 +1,8 @@
 """What stands in the way of a model on a device, node by node, and which pass removes it.
 
 ``findings.py`` looks at the nodes, ``remedies.py`` asks the passes, ``groups.py`` puts equal findings
-together, ``choice.py`` picks passes by them, ``requirements.py`` says what an app must ask of a device.
+together, ``by_runtime.py`` tells the runtimes apart, ``choice.py`` picks passes by them, ``requirements.py``
+says what an app must ask of a device.
 """
 
 from hubpublish.inspection.choice import Auto

@@ -16,6 +16,7 @@ from hubpublish.devices.loaded import load_like_a_runtime
 from hubpublish.devices.needs import bound_by, measure_sizes
 from hubpublish.devices.placement import Placement, Side, place
 from hubpublish.devices.runtimes import Failure, Runtime, all_runtimes
+from hubpublish.inspection.by_runtime import fails_on, on_cpu_in
 from hubpublish.inspection.groups import group
 from hubpublish.inspection.models import WASM_BYTES, Finding, Inspection, Totals
 from hubpublish.inspection.remedies import Remedies
@@ -59,6 +60,8 @@ def inspect(model: ir.Model, profile: Profile, runtime: Runtime | None = None) -
         totals=_totals(placement, runtimes),
         groups=group(found, loaded.tensors.nbytes),
         findings=tuple(each.finding for each in found),
+        fails_on=fails_on((each.finding for each in found), runtimes),
+        on_cpu_in=on_cpu_in(placement, runtimes),
     )
 
 

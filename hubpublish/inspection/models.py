@@ -115,6 +115,8 @@ class Summary(_Frozen):
     runtimes: tuple[str, ...]
     totals: Totals
     groups: tuple[Group, ...]
+    fails_on: tuple[str, ...] = ()
+    on_cpu_in: dict[str, int] = {}
 
 
 class Inspection(_Frozen):
@@ -125,6 +127,8 @@ class Inspection(_Frozen):
         statistics: Of the model as it is in the file; the totals are of the model as it is loaded.
         findings: In the order of the graphs.
         groups: The same, put together; what keeps the model from running comes first.
+        fails_on: The runtimes in which a node fails or computes wrong values, whatever the device grants.
+        on_cpu_in: By runtime, taken alone, the nodes that run on the CPU; without those that run none there.
     """
 
     profile: str
@@ -134,6 +138,8 @@ class Inspection(_Frozen):
     totals: Totals
     groups: tuple[Group, ...]
     findings: tuple[Finding, ...]
+    fails_on: tuple[str, ...] = ()
+    on_cpu_in: dict[str, int] = {}
 
     def __bool__(self) -> bool:
         return not self.findings
@@ -146,4 +152,11 @@ class Inspection(_Frozen):
 
     def summary(self) -> Summary:
         """The part that a report carries."""
-        return Summary(profile=self.profile, runtimes=self.runtimes, totals=self.totals, groups=self.groups)
+        return Summary(
+            profile=self.profile,
+            runtimes=self.runtimes,
+            totals=self.totals,
+            groups=self.groups,
+            fails_on=self.fails_on,
+            on_cpu_in=self.on_cpu_in,
+        )

@@ -1,7 +1,9 @@
 """What an app must ask of a device before it downloads a model: the content of ``webgpu.json``.
 
 ``requiredLimits`` and ``requiredFeatures`` have the names of a GPUDeviceDescriptor, so an app can compare
-them with ``adapter.limits`` and ``adapter.features`` and pass them to ``requestDevice`` as they are.
+them with ``adapter.limits`` and ``adapter.features`` and pass them to ``requestDevice`` as they are. What
+no adapter can tell depends on the runtime: where a node fails, ``failsOn``, and where nodes are on the CPU,
+``onCpu``. Names of runtimes are those of `hubpublish devices`.
 """
 
 from __future__ import annotations
@@ -29,6 +31,10 @@ class Requirements(BaseModel):
         peakBytes: Weights and results that are alive at once; at least so many if sizes are unknown.
         unknownSizes: Tensors whose size is not known; they are in none of the figures.
         declaredSizes: Tensors whose size is only what the model declares, which may be wrong.
+        failsOn: The runtimes in which a node fails or computes wrong values on any device: do not load it.
+        onCpu: Nodes that run on the CPU, by runtime; a runtime of the inspection that is not there runs none
+            there.
+        undecided: Nodes of which it is not known where they run; they are in none of the figures of onCpu.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -38,6 +44,9 @@ class Requirements(BaseModel):
     peakBytes: int  # noqa: N815
     unknownSizes: int  # noqa: N815
     declaredSizes: int = 0  # noqa: N815
+    failsOn: tuple[str, ...] = ()  # noqa: N815
+    onCpu: dict[str, int] = {}  # noqa: N815
+    undecided: int = 0
 
 
 def webgpu_requirements(inspection: Inspection | Summary) -> Requirements:
@@ -54,4 +63,7 @@ def webgpu_requirements(inspection: Inspection | Summary) -> Requirements:
         peakBytes=totals.peak_live_bytes,
         unknownSizes=totals.unknown_sizes,
         declaredSizes=totals.declared_sizes,
+        failsOn=inspection.fails_on,
+        onCpu=inspection.on_cpu_in,
+        undecided=totals.undecided,
     )

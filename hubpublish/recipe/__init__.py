@@ -14,7 +14,7 @@ from hubpublish.recipe.pass_spec import PassSpec
 from hubpublish.recipe.reader import load, loads
 from hubpublish.recipe.schema import json_schema
 from hubpublish.recipe.verify_spec import Gate, InputSpec, Tolerance, VerifySpec, WebGpuSpec
-from hubpublish.recipe.writer import checked_target, dumps, resolved, target_repo
+from hubpublish.recipe.writer import checked_target, dumps, resolved, target_repo, with_passes
 
 __all__ = [
     "CardSpec",
@@ -38,4 +38,5 @@ __all__ = [
     "loads",
     "resolved",
     "target_repo",
+    "with_passes",
 ]

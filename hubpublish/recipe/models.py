@@ -184,7 +184,9 @@ class CardSpec(RecipeModel):
     inputs: Prose | None = Field(default=None, description="What the inputs mean, in Markdown.")
     outputs: Prose | None = Field(default=None, description="What the outputs mean, in Markdown.")
     usage: Prose = Field(
-        default="auto", description="auto: an example with Transformers.js. Or Markdown of your own."
+        default="auto",
+        description="auto: an example with Transformers.js, or with ONNX Runtime Web where there is no "
+        "config.json. Or Markdown of your own.",
     )
     free_text: tuple[RegionName, ...] = Field(
         default=(),
@@ -217,7 +219,8 @@ class Recipe(RecipeModel):
     passes: Passes = Field(
         description="The rewrites, in order: each a name, or one name with a mapping of its options. Or "
         "auto: those that `hubpublish inspect` names for the device, and those that make any file smaller; "
-        "approximate ones only where the gate of the verification is a tolerance."
+        "approximate ones only where the gate of the verification is a tolerance. The published recipe names "
+        "those that were chosen."
     )
     device: DeviceSpec = Field(
         default=DeviceSpec(), description="What the result must fit, or nothing is published."

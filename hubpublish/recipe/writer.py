@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from hubpublish.errors import RecipeError
 from hubpublish.recipe.document import CORE_SCHEMA
-from hubpublish.recipe.models import CopiedFile, DeviceSpec, Recipe
+from hubpublish.recipe.models import CopiedFile, DeviceSpec, Recipe, Variant
 from hubpublish.recipe.pass_spec import PassSpec
 from hubpublish.recipe.types import VARIABLE, target_repo_id
 
@@ -130,6 +130,33 @@ def checked_target(recipe: Recipe, repo: str) -> str:
     if repo.lower() == recipe.source.repo.lower():
         raise RecipeError(f"target.repo is the source, '{repo}'", hint="publish to a repo of its own")
     return repo
+
+
+def with_passes(recipe: Recipe, chosen: Mapping[str, Sequence[tuple[str, Mapping[str, Any]]]]) -> Recipe:
+    """The recipe with the passes that were applied in place of every ``auto``, which may choose others later.
+
+    Args:
+        recipe: As it was run.
+        chosen: By the path of each variant the passes that were applied to it, as names with options.
+    """
+    specs = {
+        path: tuple(
+            PassSpec.model_validate({"name": name, "options": dict(options)}) for name, options in its
+        )
+        for path, its in chosen.items()
+    }
+    of_all = [each.path for each in recipe.variants if each.passes is None]
+    common = specs[of_all[0]] if recipe.passes == "auto" and of_all else recipe.passes
+
+    def passes_of(variant: Variant) -> tuple[PassSpec, ...] | None:
+        asked = recipe.passes if variant.passes is None else variant.passes
+        if asked != "auto":
+            return variant.passes  # type: ignore[return-value]
+        return None if variant.passes is None and specs[variant.path] == common else specs[variant.path]
+
+    variants = tuple(each.model_copy(update={"passes": passes_of(each)}) for each in recipe.variants)
+    changed = recipe.model_copy(update={"passes": common, "variants": variants})
+    return Recipe.model_validate(changed.model_dump())
 
 
 def resolved(recipe: Recipe, *, commit: str, target: str, copied: Mapping[str, str]) -> Recipe:

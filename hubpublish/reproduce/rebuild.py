@@ -95,7 +95,9 @@ def _rewritten(
         raise NotRebuiltError(f"this version does not rewrite {path}: {error.what}") from None
     saved = [done.saved.path, *([done.saved.data] if done.saved.data else [])]
     output = tuple(FileRecord.of(path.relative_to(folder).as_posix(), path) for path in saved)
-    return VariantReport.of(fetched, output, done, published.verification, published.webgpu)
+    # That the passes were chosen is told: the recipe names those that were.
+    told = (published.verification, published.webgpu)
+    return VariantReport.of(fetched, output, done, *told, auto=published.auto)
 
 
 def _manifest(then: Manifest, files: Sequence[StagedFile], report: Report, folder: Path) -> StagedFile:

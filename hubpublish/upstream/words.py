@@ -16,7 +16,7 @@ from hubpublish.upstream.bump import Bump
 from hubpublish.upstream.changes import FileChange
 from hubpublish.upstream.differences import ModelDifference, ModelFacts, ValueChange, WeightsDifference
 from hubpublish.upstream.status import RecipeStatus
-from hubpublish.words import plural, readable_bytes
+from hubpublish.words import plural, readable_binary_bytes
 
 SHOWN: Final = 10  # files of a kind, operators
 _TARGET: Final = {
@@ -206,13 +206,13 @@ def _weights(weights: WeightsDifference, old: ModelFacts, new: ModelFacts) -> st
     if not weights.added:
         gone = _tensors(weights.removed, weights.removed_bytes)
         return f"Weights: gone without a successor: {gone}; the other {new.weights:,} are equal."
-    sizes = f"{readable_bytes(weights.added_bytes)} of {readable_bytes(new.weight_bytes)}"
+    sizes = f"{readable_binary_bytes(weights.added_bytes)} of {readable_binary_bytes(new.weight_bytes)}"
     before = f"; there were {old.weights:,}" if old.weights != new.weights else ""
     return f"Weights: {weights.added:,} of {plural(new.weights, 'tensor')} differ ({sizes}){before}."
 
 
 def _tensors(count: int, nbytes: int) -> str:
-    return f"{plural(count, 'tensor')} ({readable_bytes(nbytes)})"
+    return f"{plural(count, 'tensor')} ({readable_binary_bytes(nbytes)})"
 
 
 def _counted(ops: Mapping[str, int], quote: Quote) -> str:

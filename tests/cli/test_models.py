@@ -242,6 +242,6 @@ def test_devices_are_listed_with_their_limits(shell: Shell) -> None:
     found = shell("devices", "--json").json["devices"]
     assert [each["name"] for each in found] == list(PROFILES)
     lines = shell("devices").out.splitlines()
-    assert lines[1].split()[:4] == ["webgpu-min", "8", "134.2", "MB"]
+    assert lines[1].split()[:4] == ["webgpu-min", "8", "128", "MiB"]
     assert lines[len(PROFILES) + 1] == ""
     assert [line.split()[0] for line in lines[len(PROFILES) + 3 :]] == list(runtime_names())

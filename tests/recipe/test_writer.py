@@ -12,6 +12,7 @@ from hubpublish import recipe
 from hubpublish.devices import PROFILES
 from hubpublish.errors import RecipeError
 from hubpublish.passes import PASSES
+from hubpublish.recipe.writer import plain
 
 from .conftest import EXAMPLE, Change
 
@@ -256,6 +257,53 @@ def test_the_resolved_recipe_cannot_move(example: str) -> None:
     assert recipe.loads(EXAMPLE).source.revision == "main"
     again = recipe.resolved(found, commit="f" * 40, target="someone/repo", copied=copied)
     assert again == found
+
+
+class TestChosenPasses:
+    """What is published names the passes that were applied, and never auto."""
+
+    ONE = (("sum_to_add", {}), ("concat_tree", {"max_inputs": 4}))
+    TWO = (("split_tree", {"max_outputs": 5}),)
+
+    @staticmethod
+    def auto(*own: object) -> recipe.Recipe:
+        variants: list[dict[str, object]] = [
+            {"path": f"onnx/{number}.onnx", "dtype": "fp32", "sha256": f"{number}" * 64}
+            | ({} if passes is None else {"passes": passes})
+            for number, passes in enumerate(own)
+        ]
+        data = {"schema": 1, "source": {"repo": "a/b"}, "variants": variants, "passes": "auto"}
+        data |= {"target": {"repo": "c/d"}, "card": {"license": "mit"}}
+        return recipe.loads(yaml.safe_dump(data))
+
+    def test_stand_once_where_they_are_the_same(self) -> None:
+        both = {"onnx/0.onnx": self.ONE, "onnx/1.onnx": self.ONE}
+        found = recipe.with_passes(self.auto(None, None), both)
+        assert plain(found)["passes"] == ["sum_to_add", {"concat_tree": {"max_inputs": 4}}]
+        assert [each.passes for each in found.variants] == [None, None]
+        assert recipe.loads(recipe.dumps(found)) == found
+        assert recipe.with_passes(found, both) == found
+
+    def test_are_those_of_each_file(self) -> None:
+        asked = self.auto(None, None, "auto", ["fold_constants"])
+        applied = {f"onnx/{number}.onnx": self.TWO if number else self.ONE for number in range(4)}
+        found = recipe.with_passes(asked, applied)
+        names = [
+            each.passes and [its.name for its in each.passes if its != "auto"] for each in found.variants
+        ]  # type: ignore[union-attr]
+        assert names == [None, ["split_tree"], ["split_tree"], ["fold_constants"]]
+        for number, variant in enumerate(found.variants[:3]):
+            built = found.build_passes(variant)
+            assert [each.name for each in built] == [name for name, _ in applied[f"onnx/{number}.onnx"]]  # type: ignore[union-attr]
+        assert "auto" not in recipe.dumps(found).partition("card:")[0]
+
+    def test_are_none_where_the_list_is_empty(self) -> None:
+        found = recipe.with_passes(self.auto(None), {"onnx/0.onnx": ()})
+        assert found.passes == ()
+
+    def test_of_a_recipe_that_names_its_passes_stay(self, example: str) -> None:
+        named = recipe.loads(example)
+        assert recipe.with_passes(named, {each.path: self.TWO for each in named.variants}) == named
 
 
 def test_a_copied_file_without_a_hash_is_not_resolved(example: str) -> None:

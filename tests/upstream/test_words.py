@@ -149,14 +149,14 @@ class TestSentences:
     def test_of_weights(self) -> None:
         assert said(graph_equal=True, weights=weights(5, 5)) == [
             "The graph is equal apart from its weights.",
-            "Weights: 5 of 300 tensors differ (5.0 kB of 178.2 MB).",
+            "Weights: 5 of 300 tensors differ (4.9 KiB of 169.9 MiB).",
         ]
         assert said(weights=weights(5, 9), old=facts(weights=304))[-1].endswith("; there were 304.")
         assert said(weights=weights(0, 2))[-1] == (
-            "Weights: gone without a successor: 2 tensors (2.0 kB); the other 300 are equal."
+            "Weights: gone without a successor: 2 tensors (2 KiB); the other 300 are equal."
         )
         assert said(graph_equal=True)[-2:] == [
-            "The weights are equal: 300 tensors (178.2 MB).",
+            "The weights are equal: 300 tensors (169.9 MiB).",
             "The same weights are used in other places.",
         ]
 
@@ -187,7 +187,7 @@ class TestSentences:
         found = list(sentences(ModelDifference(path="m", reason="it is gone", new=facts()), plain))
         assert found == [
             "There is no comparison: it is gone.",
-            "The new model has 1,200 nodes, opset 17, IR version 8 and 300 tensors (178.2 MB) of weights.",
+            "The new model has 1,200 nodes, opset 17, IR version 8 and 300 tensors (169.9 MiB) of weights.",
             "Its inputs: x float32 [1, 3].",
             "Its outputs: none.",
         ]
@@ -230,7 +230,7 @@ class TestBump:
             "| `onnx/model.onnx` | `a1a1a1a1a1a1` | `b2b2b2b2b2b2` |\n\n"
             "**`onnx/model.onnx`**\n\n"
             "- The graph differs: 1,200 nodes, as before.\n"
-            "- The weights are equal: 300 tensors (178.2 MB).\n\n"
+            "- The weights are equal: 300 tensors (169.9 MiB).\n\n"
             "Other files of the source: `a.txt` (changed).\n\n"
             "**Look at this:** `look`\n"
         )

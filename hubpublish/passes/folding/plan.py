@@ -17,7 +17,7 @@ from hubpublish.passes.storing import Store, constant_size, node_size
 
 MOST_GROWTH = 4096  # bytes by which one value may make the file larger, where others make it smaller
 
-_LARGER = "takes more bytes than all that would not be needed any more"
+_LARGER = "the file would grow: the stored value is larger than the nodes and constants that it replaces"
 
 Owners = dict[ir.Node, ir.Node | None]
 
