@@ -109,10 +109,11 @@ def failures(report: Report) -> Iterable[str]:
         variant = next((v for v in report.variants for p in v.passes if p.name == name and p.rewritten), None)
         if variant is not None and pass_class.failure:
             before = variant.fit_before
-            widths = [width.slots for width in before.widest_by_op if width.op in pass_class.op_types]
-            slots = max(widths, default=0)
-            if slots > before.limit or not pass_class.narrows:
-                yield pass_class.failure.format(slots=slots, limit=before.limit)
+            widths = [width for width in before.widest_by_op if width.op in pass_class.op_types]
+            widest = max(widths, key=lambda width: width.slots, default=None)
+            if not pass_class.narrows or (widest and widest.exceeds(before.limit)):
+                slots, limit = (widest.slots, widest.limit) if widest else (0, None)
+                yield pass_class.failure.format(slots=slots, limit=limit or before.limit)
 
 
 def replaced(variant: VariantReport) -> Iterable[ReplacedRow]:
@@ -134,7 +135,7 @@ def widest(variant: VariantReport) -> Iterable[WidestRow]:
     after = {width.op: width.slots for width in variant.fit.widest_by_op}
     for width in variant.fit_before.widest_by_op:
         changed = width.slots != after.get(width.op, 0)
-        if width.narrowed_by and (changed or width.slots > variant.fit.limit):
+        if width.narrowed_by and (changed or width.exceeds(variant.fit.limit)):
             yield WidestRow(
                 file=_name(variant), op=width.op, before=width.slots, after=after.get(width.op, 0)
             )

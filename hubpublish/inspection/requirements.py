@@ -37,7 +37,7 @@ class Requirements(BaseModel):
     requiredFeatures: tuple[str, ...]  # noqa: N815
     peakBytes: int  # noqa: N815
     unknownSizes: int  # noqa: N815
-    declaredSizes: int = 0  # noqa: N815
+    declaredSizes: int  # noqa: N815
 
 
 def webgpu_requirements(inspection: Inspection | Summary) -> Requirements:
