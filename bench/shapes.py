@@ -103,6 +103,12 @@ def one_of_many(nodes: int, dtype: Dtype = "fp32") -> onnx.ModelProto:
     return _model(g, (1, count), [total])
 
 
+def many_to_one(nodes: int, dtype: Dtype = "fp32") -> onnx.ModelProto:
+    """Many Sums, each of which a pass replaces, and one Concat of them all."""
+    g = GraphBuilder(dtype, 0)
+    return _model(g, (1, 4), [g.op("Concat", *(g.op("Sum", "x", "x") for _ in range(nodes)), axis=1)])
+
+
 def constants(nodes: int, dtype: Dtype = "fp32") -> onnx.ModelProto:
     """What depends on no input: short chains of integers, each used once."""
     g = GraphBuilder(dtype, 0)
@@ -202,7 +208,7 @@ def grids_of_bases(nodes: int, dtype: Dtype = "fp32") -> onnx.ModelProto:
 SHAPES: Final[dict[str, Callable[..., onnx.ModelProto]]] = {
     each.__name__: each
     for each in (
-        *(demo, deformable, patch_grids, chain, movers, wide, parallel, one_of_many),
+        *(demo, deformable, patch_grids, chain, movers, wide, parallel, one_of_many, many_to_one),
         *(constants, long_cone, weights, tensors, branches, unused, backwards, grids_of_bases),
     )
 }

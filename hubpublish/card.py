@@ -146,7 +146,7 @@ def widest(variant: VariantReport) -> Iterable[WidestRow]:
     after = {width.op: width.slots for width in variant.fit.widest_by_op}
     for width in variant.fit_before.widest_by_op:
         changed = width.slots != after.get(width.op, 0)
-        if width.narrowed_by and (changed or width.slots > variant.fit.limit):
+        if width.narrowed_by and (changed or width.exceeds(variant.fit.limit)):
             yield WidestRow(
                 file=_name(variant), op=width.op, before=width.slots, after=after.get(width.op, 0)
             )

@@ -29,7 +29,7 @@ def require_fit(fit: Fit, outcomes: Sequence[PassOutcome], source: Path) -> None
     }
     why = [reasons.get((str(width.narrowed_by), width.scope, width.node)) for width in fit.too_wide]
     lines = [
-        f"{width.op} {width.node} in {width.scope} binds {width.slots} of {fit.limit}"
+        f"{width.op} {width.node} in {width.scope} binds {width.slots} of {width.limit or fit.limit}"
         + (f" ({reason})" if reason else "")
         for width, reason in zip(fit.too_wide, why, strict=True)
     ]
@@ -42,10 +42,10 @@ def require_fit(fit: Fit, outcomes: Sequence[PassOutcome], source: Path) -> None
         hint = "change the model so that the passes can prove what they need"
     binds = "binds" if len(lines) == 1 else "bind"
     raise DeviceFitError(
-        f"{plural(len(lines), 'node')} {binds} more storage buffers than {fit.profile} grants: "
+        f"{plural(len(lines), 'node')} {binds} more storage buffers than {fit.granted_by} grants: "
         + _named(lines),
         where=str(source),
-        hint=f"{hint}, or name a device that grants more",
+        hint=f"{hint}, or name a device{' or runtime' * (fit.granted_by != fit.profile)} that grants more",
         details={"nodes": [width.model_dump() for width in fit.too_wide]},
     )
 

@@ -355,6 +355,22 @@ class TestTheWorstRuntime:
         assert not found.fit.too_wide
 
 
+class TestFitAndFindings:
+    @pytest.mark.parametrize("dtype", ["float", "int64"])
+    @pytest.mark.parametrize("runtime", [*runtime_names(), None])
+    @pytest.mark.parametrize("device", PROFILES)
+    def test_agree_on_what_is_too_wide(self, device: str, runtime: str | None, dtype: str) -> None:
+        parts = ", ".join(f"p{number}" for number in range(8))
+        text = f"""<ir_version: 9, opset_import: ["": 17]> g ({dtype}[8] x) => ({dtype}[?] p0, {dtype}[?] c)
+        {{ [s] {parts} = Split <axis = 0> (x) [c] c = Concat <axis = 0> ({parts}, {parts}, x) }}"""
+        model = ir.from_proto(onnx.parser.parse_model(text))
+        found = inspect(model, PROFILES[device], read_runtime(runtime) if runtime else None)
+        wide = [each for each in found.findings if each.problem == Problem.STORAGE_BUFFERS]
+        assert [(each.node, each.amount, each.allowed) for each in wide] == [
+            (each.node, each.slots, each.limit) for each in found.fit.too_wide
+        ]
+
+
 class TestOddModels:
     FUNCTION = """<opset_import: ["": {opset}, "loc": 1], domain: "loc"> F (a) => (b) {{ {body} }}"""
 

@@ -6,10 +6,10 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from hubpublish.devices import PROFILES, Device, Fit, NodeWidth
+from hubpublish.devices import PROFILES, Device, Fit, NodeWidth, read_runtime
 from hubpublish.errors import DeviceFitError
 from hubpublish.misfit import require_fit
-from hubpublish.passes import PassOutcome, Skipped
+from hubpublish.passes import PASSES, PassOutcome, Skipped
 from hubpublish.rewrite import rewrite
 from tests.errors import error_of
 
@@ -82,3 +82,28 @@ def test_the_reason_is_that_of_the_pass_that_could_have_narrowed_it() -> None:
     split_tree.skipped.append(Skipped(node="cut", op="Split", scope="main", reason="its sizes are computed"))
     error = error_of(DeviceFitError, lambda: require_fit(fit, [split_tree, fold], Path("model.onnx")))
     assert error.what.endswith("Split cut in main binds 13 of 8 (its sizes are computed)")
+
+
+@pytest.mark.parametrize("runtime", ["web-1.22", None])
+def test_a_limit_of_the_runtime_counts_where_the_device_grants_more(
+    tmp_path: Path, runtime: str | None
+) -> None:
+    parts = ", ".join(f"p{number}" for number in range(8))
+    source = model(tmp_path, f"g (float[8] x) => (float p0) {{ [s] {parts} = Split <axis = 0> (x) }}")
+    device = Device(PROFILES["webgpu-chromium"], read_runtime(runtime) if runtime else None)
+    error = error_of(DeviceFitError, lambda: rewrite(source, tmp_path / "out.onnx", (), device))
+    assert error.what == (
+        "1 node binds more storage buffers than webgpu-chromium or the runtime grants: "
+        "Split s in main binds 9 of 8"
+    )
+    assert error.hint == "add the pass split_tree, or name a device or runtime that grants more"
+    done = rewrite(source, tmp_path / "out.onnx", (PASSES["split_tree"](),), device)
+    assert done.inspection is not None
+    assert done.inspection.fit
+
+
+def test_what_a_newer_runtime_grants_is_not_refused(tmp_path: Path) -> None:
+    parts = ", ".join(f"p{number}" for number in range(8))
+    source = model(tmp_path, f"g (float[8] x) => (float p0) {{ {parts} = Split <axis = 0> (x) }}")
+    rewrite(source, tmp_path / "out.onnx", (), Device(PROFILES["webgpu-chromium"], read_runtime("web-1.24")))
+    assert (tmp_path / "out.onnx").exists()

@@ -40,7 +40,8 @@ def test_needs_in_words() -> None:
     limits = RequiredLimits(
         maxStorageBuffersPerShaderStage=1, maxStorageBufferBindingSize=2**28, maxBufferSize=2**28
     )
-    needs = Requirements(requiredLimits=limits, requiredFeatures=("shader-f16",), peakBytes=0, unknownSizes=0)
+    sizes = {"peakBytes": 0, "unknownSizes": 0, "declaredSizes": 0}
+    needs = Requirements(requiredLimits=limits, requiredFeatures=("shader-f16",), **sizes)
     words = "1 storage buffer per shader, tensors of up to 256 MiB, the feature `shader-f16`"
     assert needs_in_words(needs) == words
 

@@ -133,7 +133,7 @@ def _verdict(found: Inspection) -> Iterator[str]:
     fit, over = found.fit, len(found.fit.too_wide) + len(found.fit.cannot_run)
     if over:
         yield (
-            f"More storage buffers than {fit.profile} grants: {plural(over, 'node')}; "
+            f"More storage buffers than {fit.granted_by} grants: {plural(over, 'node')}; "
             f"passes can narrow {len(fit.too_wide):,}."
         )
     else:

@@ -3,15 +3,15 @@
 A shader binds one storage buffer for each tensor that it reads or writes on the GPU. Inputs that
 stay on the host (the sizes of a Split, the shape of a Reshape) and operators that run without a
 shader take none; ``operators.json`` lists both, read from the kernels of ONNX Runtime's WebGPU
-execution provider and tried with the native plugin 0.4.0. Only Split's own limit differs between the
-listed runtimes, and there the formula below is the worst of them. Tensors are counted as if each fits
-one binding.
+execution provider and tried with the native plugin 0.4.0. How many slots there are is up to the device,
+and for some operators of some runtimes to the runtime, which may take fewer. Tensors are counted as if
+each fits one binding.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 
@@ -19,7 +19,7 @@ import onnx_ir as ir
 from pydantic import BaseModel, ConfigDict
 
 from hubpublish.devices.profiles import Profile
-from hubpublish.devices.runtimes import Runtime
+from hubpublish.devices.runtimes import Runtime, all_runtimes
 from hubpublish.model import node_label, scopes
 from hubpublish.model.statistics import op_name
 from hubpublish.passes import PASSES
@@ -30,7 +30,10 @@ DOMAINS_WITH_SHADERS = ("", "com.microsoft")
 class NodeWidth(BaseModel):
     """How many storage-buffer slots a node takes.
 
-    ``narrowed_by`` names the pass that can narrow its op type; None if no pass can.
+    Attributes:
+        narrowed_by: The pass that can narrow its op type; None if no pass can.
+        limit: How many it gets in the worst of the runtimes that were asked; None if none runs it as one
+            shader, and in reports of before it was noted.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -40,6 +43,11 @@ class NodeWidth(BaseModel):
     scope: str
     slots: int
     narrowed_by: str | None
+    limit: int | None = None
+
+    def exceeds(self, granted: int) -> bool:
+        """Whether it takes more than it gets, or more than ``granted`` where its own limit is not noted."""
+        return self.slots > (granted if self.limit is None else self.limit)
 
 
 class Fit(BaseModel):
@@ -47,7 +55,7 @@ class Fit(BaseModel):
 
     Attributes:
         profile: Name of the device profile.
-        limit: Slots that the profile grants.
+        limit: Slots that the profile grants; those of a node may be fewer, see `NodeWidth`.
         widest: The node that takes most slots; the first of several.
         widest_by_op: The same for each op type that a pass can narrow or that is over the limit.
         too_wide: Nodes over the limit that some pass could have narrowed: the model does not fit.
@@ -66,31 +74,39 @@ class Fit(BaseModel):
     def __bool__(self) -> bool:
         return not self.too_wide
 
+    @property
+    def granted_by(self) -> str:
+        """What grants too few: the profile, or where a node gets fewer than that, also the runtime."""
+        over = (*self.too_wide, *self.cannot_run)
+        fewer = any(width.limit is not None and width.limit < self.limit for width in over)
+        return f"{self.profile} or the runtime" if fewer else self.profile
+
 
 def measure_fit(
     model: ir.Model,
     profile: Profile,
     runtime: Runtime | None = None,
-    shaders: Collection[ir.Node] | None = None,
+    shaders: Mapping[ir.Node, Collection[str]] | None = None,
 ) -> Fit:
-    """Count the slots of every node, in every scope, against the profile.
+    """Count the slots of every node, in every scope, against what it gets.
 
-    With a runtime, nodes that it splits up by itself or has no kernels for are not counted; without one
-    the worst of the listed runtimes counts.
+    Nodes that a runtime splits up by itself or has no kernels for are not counted there; without a runtime
+    the worst of those listed counts.
 
     Args:
         model: The model.
         profile: What the device grants.
         runtime: What runs the model there.
-        shaders: The nodes that may run on the GPU, if that was worked out; None: all that could.
+        shaders: The nodes that may run on the GPU, each with the runtimes where it may, if that was worked
+            out; None: all that could.
     """
-    widths = node_widths(model, shaders)
-    if runtime is not None:
-        widths = [each for each in widths if _is_one_shader(each.op, runtime)]
-    over = [width for width in widths if width.slots > profile.storage_buffers]
+    runtimes = all_runtimes() if runtime is None else (runtime,)
+    widths = [each for each in node_widths(model, profile, runtimes, shaders) if each.limit is not None]
+    over = [width for width in widths if width.exceeds(profile.storage_buffers)]
     by_op: dict[str, NodeWidth] = {}
     for width in widths:
-        if width.op not in by_op or width.slots > by_op[width.op].slots:
+        known = by_op.setdefault(width.op, width)
+        if (width.slots, -(width.limit or 0)) > (known.slots, -(known.limit or 0)):
             by_op[width.op] = width
     return Fit(
         profile=profile.name,
@@ -99,27 +115,58 @@ def measure_fit(
         widest_by_op=tuple(
             width
             for _, width in sorted(by_op.items())
-            if width.narrowed_by or width.slots > profile.storage_buffers
+            if width.narrowed_by or width.exceeds(profile.storage_buffers)
         ),
         too_wide=tuple(width for width in over if width.narrowed_by),
         cannot_run=tuple(width for width in over if not width.narrowed_by),
     )
 
 
-def _is_one_shader(op: str, runtime: Runtime) -> bool:
-    return op in runtime.kernels and op not in runtime.splits_itself
+def slots_granted(op: str, profile: Profile, runtimes: Iterable[Runtime]) -> dict[str, int]:
+    """By the name of each runtime that runs an operator as one shader, the slots that this gets."""
+    granted = profile.storage_buffers
+    return {
+        each.name: min(granted, each.limits[op].storage_buffers) if op in each.limits else granted
+        for each in runtimes
+        if op in each.kernels and op not in each.splits_itself
+    }
 
 
-def node_widths(model: ir.Model, shaders: Collection[ir.Node] | None = None) -> list[NodeWidth]:
-    """The slots of every node that runs in a shader, in the order of the graphs."""
+def node_widths(
+    model: ir.Model,
+    profile: Profile | None = None,
+    runtimes: Collection[Runtime] = (),
+    shaders: Mapping[ir.Node, Collection[str]] | None = None,
+) -> list[NodeWidth]:
+    """The slots of every node that runs in a shader, in the order of the graphs.
+
+    Args:
+        model: The model.
+        profile: The device that limits are of; None: there are none.
+        runtimes: The runtimes that limits are of.
+        shaders: As in `measure_fit`.
+    """
     narrowing = {op: each.name for each in PASSES.values() if each.narrows for op in each.op_types}
+    granted: dict[str, dict[str, int]] = {}
+
+    def limit_of(node: ir.Node, op: str) -> int | None:
+        if profile is None:
+            return None
+        if op not in granted:
+            granted[op] = slots_granted(op, profile, runtimes)
+        return min(
+            (least for name, least in granted[op].items() if shaders is None or name in shaders[node]),
+            default=None,
+        )
+
     return [
         NodeWidth(
             node=node_label(node),
-            op=op_name(node),
+            op=(op := op_name(node)),
             scope=scope.label,
             slots=slots,
-            narrowed_by=narrowing.get(op_name(node)),
+            narrowed_by=narrowing.get(op),
+            limit=limit_of(node, op),
         )
         for scope in scopes(model)
         for node in scope.graph

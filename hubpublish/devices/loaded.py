@@ -84,7 +84,7 @@ def _prepared(model: ir.Model) -> ir.Model:
     sort_topologically(copy)
     try:
         InlinePass()(copy)
-    except (ir.passes.PassError, ir.passes.InvariantError, ValueError):
+    except (RuntimeError, ir.passes.InvariantError, ValueError):
         return model  # of other opsets, for example: what a call stands for is then not known
     return copy
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import onnx_ir as ir
 
 from hubpublish.devices import Profile, measure_fit
-from hubpublish.devices.fit import slots_of
+from hubpublish.devices.fit import slots_granted, slots_of
 from hubpublish.devices.loaded import load_like_a_runtime
 from hubpublish.devices.needs import bound_by, measure_sizes
 from hubpublish.devices.placement import Placement, Side, place
@@ -65,12 +65,12 @@ def inspect(model: ir.Model, profile: Profile, runtime: Runtime | None = None) -
     )
 
 
-def _shaders(model: ir.Model, placement: Placement) -> Collection[ir.Node] | None:
-    """The nodes that may run on the GPU once the model is loaded; None if functions were inlined for that."""
+def _shaders(model: ir.Model, placement: Placement) -> dict[ir.Node, tuple[str, ...]] | None:
+    """The nodes that may run on the GPU once the model is loaded, and where; None if that was inlined."""
     loaded = placement.loaded
     if loaded.model is not model:
         return None
-    return {node for node, _ in loaded.live if placement.perhaps_on_gpu(node)}
+    return {node: where for node, _ in loaded.live if (where := placement.perhaps_on_gpu(node))}
 
 
 def _totals(placement: Placement, runtimes: Where) -> Totals:
@@ -219,16 +219,8 @@ class _Inspector:
 
     def _slots(self, node: ir.Node, finding: Callable[..., Finding]) -> Iterator[Found]:
         """Nodes that bind too many tensors."""
-        where = self._placement.perhaps_on_gpu(node)
-        slots, op = slots_of(node), op_name(node)
-        granted = self._profile.storage_buffers
-        limits = {
-            runtime.name: min(granted, runtime.limits[op].storage_buffers)
-            if op in runtime.limits
-            else granted
-            for runtime in self._runtimes
-            if runtime.name in where and op not in runtime.splits_itself
-        }
+        where = self._named(self._placement.perhaps_on_gpu(node))
+        slots, limits = slots_of(node), slots_granted(op_name(node), self._profile, where)
         over = {name: limit for name, limit in limits.items() if slots > limit}
         if over:
             limit = min(over.values())

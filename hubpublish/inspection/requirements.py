@@ -43,7 +43,7 @@ class Requirements(BaseModel):
     requiredFeatures: tuple[str, ...]  # noqa: N815
     peakBytes: int  # noqa: N815
     unknownSizes: int  # noqa: N815
-    declaredSizes: int = 0  # noqa: N815
+    declaredSizes: int  # noqa: N815
     failsOn: tuple[str, ...] = ()  # noqa: N815
     onCpu: dict[str, int] = {}  # noqa: N815
     undecided: int = 0

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
 _IDENTITY_CHAIN_LIMIT = 1000  # a cycle of Identities would never end
+
+#: The types that the attributes of a Constant have which holds numbers.
+_FORMS: Final = {
+    "value": ir.AttributeType.TENSOR,
+    "value_int": ir.AttributeType.INT,
+    "value_ints": ir.AttributeType.INTS,
+    "value_float": ir.AttributeType.FLOAT,
+    "value_floats": ir.AttributeType.FLOATS,
+}
 
 
 def constant_of(value: ir.Value | None) -> npt.NDArray[np.generic] | None:
@@ -33,6 +44,8 @@ def constant_tensor_of(value: ir.Value | None) -> ir.TensorProtocol | None:
     producer = value.producer()
     if producer is None or not is_onnx(producer, "Constant") or len(producer.attributes) != 1:
         return None
+    if len(producer.outputs) != 1:
+        return None
     return _tensor_of_attribute(next(iter(producer.attributes.values())))
 
 
@@ -52,16 +65,14 @@ def is_onnx(node: ir.Node | None, *op_types: str) -> bool:
 
 
 def _tensor_of_attribute(attribute: ir.Attr) -> ir.TensorProtocol | None:
-    if attribute.is_ref():
+    if attribute.is_ref() or attribute.type != _FORMS.get(attribute.name):
         return None
     if attribute.name == "value":
         tensor: ir.TensorProtocol = attribute.value  # as_tensor() checks a protocol, which takes 0.1 ms
         return tensor
     if attribute.name in ("value_int", "value_ints"):
         return ir.Tensor(np.array(attribute.value, dtype=np.int64))
-    if attribute.name in ("value_float", "value_floats"):
-        return ir.Tensor(np.array(attribute.value, dtype=np.float32))
-    return None
+    return ir.Tensor(np.array(attribute.value, dtype=np.float32))
 
 
 def integer_of(node: ir.Node, name: str, default: int) -> int:

@@ -41,33 +41,46 @@ def _replace_inputs(node: ir.Node, new: Mapping[int, ir.Value | None]) -> None:
         for index, value in new.items():
             node.replace_input_with(index, value)
         return
-    # What Node.replace_input_with does, with one new tuple: no public method takes several inputs.
     inputs = list(node.inputs)
     for index, value in new.items():
-        old, inputs[index] = inputs[index], value
-        if old is not None:
-            old._remove_usage(node, index)
-        if value is not None:
-            value._add_usage(node, index)
+        _exchange(node, inputs, index, value)
     node._inputs = tuple(inputs)
+
+
+def _exchange(node: ir.Node, inputs: list[ir.Value | None], index: int, value: ir.Value | None) -> None:
+    """What Node.replace_input_with does, in a list: no public method takes several inputs."""
+    old, inputs[index] = inputs[index], value
+    if old is not None:
+        old._remove_usage(node, index)
+    if value is not None:
+        value._add_usage(node, index)
 
 
 class Rewiring:
     """Replaces and removes nodes of a model while nothing else changes what its graphs give.
 
-    Removed nodes use nothing any more, and leave their graphs with `finish`.
+    At any time between two calls, what uses a value, what produces it and what a node is given are as they
+    are after all replacements so far: nothing has to wait for `finish`. Only what costs time in a wide node
+    is put off: its ``inputs`` are a list from its first replacement on, so that each further one changes
+    one element, and a tuple again with `finish`. So keep no reference to ``inputs`` across a replacement.
+    Removed nodes use nothing any more at once, and leave their graphs with `finish`.
     """
 
     def __init__(self) -> None:
         self._places: dict[ir.Graph, dict[ir.Value, list[int]]] = {}
         self._gone: dict[ir.Graph, list[ir.Node]] = {}
+        self._wide: dict[ir.Node, None] = {}
 
     def replace(self, new: Mapping[ir.Value, ir.Value]) -> None:
         """Put values in the place of others, also as outputs of graphs."""
         for old, value in new.items():
             if old.is_graph_output():
                 self._replace_output(old, value)
-        replace_uses(new)
+            for node, index in old.uses():
+                if len(node.inputs) > NARROW and not node.device_configurations:
+                    self._replace_input(node, index, value)
+                else:
+                    node.replace_input_with(index, value)
 
     def remove(self, node: ir.Node) -> None:
         """Remove a node that nothing uses."""
@@ -78,8 +91,18 @@ class Rewiring:
 
     def finish(self) -> None:
         """Take the removed nodes out of their graphs."""
+        for node in self._wide:
+            node._inputs = tuple(node.inputs)
+        self._wide.clear()
         remove(node for nodes in self._gone.values() for node in nodes)
         self._gone.clear()
+
+    def _replace_input(self, node: ir.Node, index: int, value: ir.Value) -> None:
+        inputs = node.inputs
+        if not isinstance(inputs, list):
+            self._wide[node] = None
+            node._inputs = inputs = list(inputs)  # type: ignore[assignment]
+        _exchange(node, inputs, index, value)
 
     def _replace_output(self, old: ir.Value, value: ir.Value) -> None:
         graph = old.graph

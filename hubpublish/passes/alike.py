@@ -30,7 +30,7 @@ class Alike:
         self._known: dict[object, int] = {}
         for node in graph:
             inputs = [self.of(value) for value in node.inputs]
-            if inputs and is_onnx(node, "Identity", "Sum"):
+            if inputs and node.outputs and is_onnx(node, "Identity", "Sum"):
                 total, *others = inputs
                 for other in others:
                     total = (self._number("", "Add", (), (total, other)), 0)

@@ -127,7 +127,7 @@ def _described(value: ir.Value, scope: Scope) -> dict[str, str]:
 def _constants(scope: Scope) -> Iterator[ir.Value]:
     """Initializers and Constants."""
     yield from scope.graph.initializers.values()
-    yield from (node.outputs[0] for node in scope.graph if is_onnx(node, "Constant"))
+    yield from (node.outputs[0] for node in scope.graph if is_onnx(node, "Constant") and node.outputs)
 
 
 def _replace(value: ir.Value, form: Form, names: FreshNames, scope: Scope, model: ir.Model) -> dict[str, int]:

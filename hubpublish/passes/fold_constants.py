@@ -81,7 +81,9 @@ class FoldConstants(TidyPass[FoldConstantsOptions]):
         proofs = Proofs(model)
         cones = find_cones(model, proofs, refused)
         reasons = Wanted(model, cones, self.options.max_bytes, self.is_kept).why_not()
-        wanted = {value for node in cones.nodes if node not in reasons for value in node.outputs}
+        wanted = {
+            value for node in cones.nodes if node not in reasons for value in node.outputs if value.name
+        }
         values = compute(cones, wanted)
         refused.update(values.refused)
         reasons |= values.refused | _twins(model, values.arrays)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hubpublish.devices import Device, NodeWidth
 from hubpublish.devices.fit import node_widths
+from hubpublish.devices.runtimes import all_runtimes
 from hubpublish.errors import UsageError
 from hubpublish.inspection import Auto, Inspection, inspect
 from hubpublish.model import load
@@ -72,7 +73,8 @@ def inspect_file(path: Path, device: str, runtime: str | None = None) -> FileIns
     its = find_runtime(runtime) if runtime is not None else None
     model = load(path)
     found = inspect(model, profile, its)
-    widths = sorted(node_widths(model), key=lambda width: -width.slots)
+    runtimes = all_runtimes() if its is None else (its,)
+    widths = sorted(node_widths(model, profile, runtimes), key=lambda width: -width.slots)
     fields = {name: getattr(found, name) for name in Inspection.model_fields}
     return FileInspection(**fields, file=str(path), widest=tuple(widths[:WIDEST]))
 

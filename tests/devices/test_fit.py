@@ -4,7 +4,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from hubpublish.devices import PROFILES, measure_fit
+from hubpublish.devices import PROFILES, Fit, measure_fit, read_runtime
 from hubpublish.devices.fit import NodeWidth, node_widths
 
 MIN = PROFILES["webgpu-min"]
@@ -96,7 +96,7 @@ class TestFit:
         )
         assert fit
         assert (fit.profile, fit.limit) == ("webgpu-min", 8)
-        assert fit.widest == NodeWidth(node="c", op="Add", scope="main", slots=3, narrowed_by=None)
+        assert fit.widest == NodeWidth(node="c", op="Add", scope="main", slots=3, narrowed_by=None, limit=8)
         assert fit.widest_by_op == ()
 
     @pytest.mark.parametrize(("inputs", "fits"), [(7, True), (8, False)])
@@ -139,3 +139,38 @@ class TestFit:
     def test_is_the_same_however_often(self) -> None:
         text = "g (float[4] x) => (float[4] y) { b = Add (x, x) y = Add (b, x) }"
         assert measure_fit(model(text), MIN) == measure_fit(model(text), MIN)
+
+    @pytest.mark.parametrize(
+        ("device", "runtime", "limit"),
+        [
+            ("webgpu-chromium", "web-1.22", 8),
+            ("webgpu-chromium", "web-1.23", 8),
+            ("webgpu-chromium", None, 8),
+            ("webgpu-desktop", "web-1.22", 8),
+            ("webgpu-chromium", "web-1.24", None),
+            ("webgpu-chromium", "native-0.4.0", None),
+        ],
+    )
+    def test_of_an_operator_is_what_the_runtime_leaves_of_the_profile(
+        self, device: str, runtime: str | None, limit: int | None
+    ) -> None:
+        parts = ", ".join(f"p{number}" for number in range(8))
+        split = model(f"g (float[8] x) => (float p0) {{ [s] {parts} = Split (x) }}", opset=13)
+        fit = measure_fit(split, PROFILES[device], read_runtime(runtime) if runtime else None)
+        assert [(each.node, each.slots, each.limit) for each in fit.too_wide] == (
+            [("s", 9, limit)] if limit else []
+        )
+        assert fit.granted_by == (f"{device} or the runtime" if limit else device)
+
+    def test_of_an_operator_that_the_runtime_splits_up_or_has_not_is_not_asked(self) -> None:
+        text = f"g (float[4] x) => (float y) {{ y = Concat <axis = 0> ({', '.join(['x'] * 9)}) z = Foo (y) }}"
+        assert measure_fit(model(text), MIN, read_runtime("web-1.30")).widest is None
+        assert [each.op for each in measure_fit(model(text), MIN).too_wide] == ["Concat"]
+
+    def test_of_a_report_without_limits_of_nodes_still_loads(self) -> None:
+        width = {"node": "c", "op": "Concat", "scope": "main", "slots": 9, "narrowed_by": "concat_tree"}
+        old = {"profile": "webgpu-min", "limit": 8, "widest": width, "cannot_run": [], "too_wide": [width]}
+        fit = Fit.model_validate({**old, "widest_by_op": [width]})
+        assert fit.too_wide[0].exceeds(fit.limit)
+        assert not fit.too_wide[0].exceeds(9)
+        assert fit.granted_by == "webgpu-min"

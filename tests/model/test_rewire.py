@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import onnx_ir as ir
 import pytest
 
-from hubpublish.model.rewire import NARROW, Rewiring, detach, replace_uses
+from hubpublish.model.rewire import NARROW, Rewiring, _replace_inputs, detach, replace_uses
 
 WIDE = NARROW + 3
 
@@ -86,3 +88,86 @@ def test_what_is_used_or_given_is_not_removed(name: str) -> None:
     graph = graph_of(4)
     with pytest.raises(AssertionError):
         Rewiring().remove(graph.node(name))
+
+
+def state(graph: ir.Graph, others: list[ir.Value]) -> object:
+    """All that nodes and values hold, in words that are equal for equal graphs."""
+    values = {value for node in graph for value in (*node.inputs, *node.outputs)} | {*graph.inputs, *others}
+    objects = [*graph, *sorted(filter(None, values), key=lambda value: str(value.name))]
+    return [
+        (slot, described(getattr(each, slot)))
+        for each in objects
+        for kind in type(each).__mro__
+        for slot in getattr(kind, "__slots__", ())
+    ]
+
+
+def described(what: object) -> object:
+    if isinstance(what, (ir.Node, ir.Value, ir.Graph)):
+        return type(what).__name__, what.name
+    if isinstance(what, (tuple, list)):
+        return type(what).__name__, [described(each) for each in what]
+    if isinstance(what, Mapping):
+        return type(what).__name__, [(described(key), described(value)) for key, value in what.items()]
+    return type(what).__name__, repr(what) if type(what).__repr__ is not object.__repr__ else ""
+
+
+def one_by_one(node: ir.Node, new: Mapping[int, ir.Value | None]) -> None:
+    for index, value in new.items():
+        node.replace_input_with(index, value)
+
+
+def several(node: ir.Node, new: Mapping[int, ir.Value | None]) -> None:
+    _replace_inputs(node, new)
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        {0: "x"},  # which another input is, too
+        {0: None},  # given twice here, and once to another node
+        {WIDE - 1: None, 0: "free"},
+        {1: "free", 2: "free", WIDE - 2: "free"},
+        {1: "n2", 2: "n1"},
+        {3: "n3"},  # as it was
+        dict.fromkeys(range(WIDE)),
+    ],
+    ids=str,
+)
+def test_several_inputs_at_once_leave_what_onnx_ir_leaves(new: dict[int, str | None]) -> None:
+    def after(change: Callable[[ir.Node, Mapping[int, ir.Value | None]], None]) -> object:
+        graph, free = graph_of(WIDE), ir.Value(name="free")
+        found = {node.name: node.outputs[0] for node in graph} | {"x": graph.inputs[0], "free": free}
+        change(graph.node("y"), {index: found[name] if name else None for index, name in new.items()})
+        return state(graph, [free])
+
+    assert after(several) == after(one_by_one)
+
+
+def test_what_is_replaced_one_by_one_is_right_at_any_time() -> None:
+    ours, theirs, rewiring = graph_of(WIDE), graph_of(WIDE), Rewiring()
+    for name, new in (("n0", "n1"), ("n2", "n3"), ("n1", "n2"), ("n3", "n4")):
+        rewiring.replace({ours.node(name).outputs[0]: ours.node(new).outputs[0]})
+        theirs.node(name).outputs[0].replace_all_uses_with(theirs.node(new).outputs[0])
+        assert edges(ours) == edges(theirs)
+        rewiring.remove(ours.node(name)) if name == "n0" else None
+        theirs.node(name).replace_input_with(0, None) if name == "n0" else None
+    ours.node("y").replace_input_with(0, ours.inputs[0])
+    theirs.node("y").replace_input_with(0, theirs.inputs[0])
+    rewiring.replace({ours.node("n4").outputs[0]: ours.node("n5").outputs[0]})
+    theirs.node("n4").outputs[0].replace_all_uses_with(theirs.node("n5").outputs[0])
+    rewiring.finish()
+    theirs.remove(theirs.node("n0"))
+    assert state(ours, []) == state(theirs, [])
+    assert isinstance(ours.node("y").inputs, tuple)
+
+
+def test_a_wide_node_may_be_removed_after_its_inputs_were_replaced() -> None:
+    graph, rewiring = graph_of(WIDE), Rewiring()
+    y, z = graph.node("y"), graph.node("z")
+    rewiring.replace({graph.node("n0").outputs[0]: graph.node("n1").outputs[0]})
+    rewiring.replace({y.outputs[0]: z.outputs[0]})
+    rewiring.remove(y)
+    rewiring.finish()
+    assert y.graph is None
+    assert [use.node.name for use in graph.node("n1").outputs[0].uses()] == ["z"]

@@ -8,6 +8,7 @@ a caller may override, a node of another domain, or one that a function's caller
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 
@@ -77,7 +78,7 @@ class Proofs:
             if target in missing:
                 return [target]
             lengths = self._known[target].values if target is not None else None
-            if lengths is not None and min(lengths.tolist(), default=0) > 0 and lengths.prod() > MOST_VALUES:
+            if lengths is not None and np.all(lengths > 0) and lengths.prod() > MOST_VALUES:
                 return []  # nothing more can be found out, so the model before it need not be looked at
         return missing
 
