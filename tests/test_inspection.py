@@ -236,6 +236,26 @@ class TestTotals:
         assert (totals.bytes_from_gpu, totals.bytes_to_gpu, totals.unknown_copies) == (400, 400, 0)
         assert totals.fits_wasm is True
 
+    def test_count_apart_what_does_not_compile(self) -> None:
+        text = f"g (float[14] x) => (float p0) {{ [cut] {parts(14)} = Split (x) }}"
+        for runtime in (WEB, None):
+            totals = inspected(text, runtime=runtime).totals
+            assert (totals.nodes, totals.on_gpu, totals.failing, totals.on_cpu) == (1, 0, 1, 0)
+        assert inspected(text.replace("14", "4").replace(parts(14), parts(4))).totals.on_gpu == 1
+
+    def test_count_apart_what_fails_on_the_cpu_too(self) -> None:
+        text = """<ir_version: 9, opset_import: ["": 22]> g (float[1,1,4,4] x, float[1,1,2,2] w,
+          float[1,8,3,3] o) => (float y) { y = DeformConv (x, w, o) }"""
+        model = ir.from_proto(onnx.parser.parse_model(text))
+        totals = inspect(model, PROFILES["webgpu-min"], read_runtime("web-1.24")).totals
+        assert (totals.on_gpu, totals.failing, totals.on_cpu) == (0, 1, 0)
+
+    def test_of_several_runtimes_are_each_of_the_worst(self) -> None:
+        given = ", ".join(f"float[4] x{number}" for number in range(20))
+        names = ", ".join(f"x{number}" for number in range(20))
+        totals = inspected(f"g ({given}) => (float[4] y) {{ y = Max ({names}) }}", runtime=None).totals
+        assert (totals.nodes, totals.on_gpu, totals.failing, totals.on_cpu) == (1, 0, 1, 1)
+
     def test_do_not_guess_sizes(self) -> None:
         totals = inspected("g (float[N] x) => (float y) { a = Relu (x) b = Sum (a, a) y = Sin (b) }").totals
         assert (totals.unknown_copies, totals.unknown_sizes, totals.fits_wasm) == (2, 4, None)
@@ -400,7 +420,9 @@ def test_any_graph_is_inspected_alike_twice_and_left_alone(model: ir.Model, runt
     assert ir.to_proto(model).SerializeToString(deterministic=True) == before
     assert Inspection.model_validate(json.loads(found.model_dump_json())) == found
     totals = found.totals
-    assert totals.nodes == totals.on_gpu + totals.on_cpu + totals.undecided <= len(list(model.graph))
+    placed = totals.on_gpu + totals.failing + totals.on_cpu + totals.undecided
+    assert totals.nodes <= placed if runtime is None or totals.undecided else totals.nodes == placed
+    assert totals.nodes <= len(list(model.graph))
     assert sum(group.nodes for group in found.groups) == len(found.findings)
     if not totals.undecided and totals.on_cpu == 0:
         assert totals.copies_to_gpu == 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import onnx_ir as ir
 
-from hubpublish.inspection.models import Finding, Group
+from hubpublish.inspection.models import STOPPING, Finding, Group
 from hubpublish.passes.removes import Problem
 from hubpublish.words import readable_binary_bytes
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 #: What keeps a model from running comes first.
 ORDER: Final = (
-    *(Problem.STORAGE_BUFFERS, Problem.FAILS, Problem.EMPTY, Problem.SHADER_F16, Problem.BUFFER),
-    *(Problem.BINDING, Problem.NO_KERNEL, Problem.UNKNOWN),
+    *STOPPING,
+    *(Problem.BUFFER, Problem.BINDING, Problem.NO_KERNEL, Problem.UNKNOWN),
 )
 SIZES: Final = frozenset({Problem.BINDING, Problem.BUFFER})
 
