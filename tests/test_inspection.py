@@ -46,7 +46,7 @@ class TestFindings:
     def test_name_a_node_that_binds_too_many(self) -> None:
         finding = the_finding(f"g (float[16] x) => (float p0) {{ [cut] {parts(16)} = Split (x) }}")
         assert (finding.node, finding.op, finding.scope) == ("cut", "Split", "main")
-        assert (finding.what, finding.happens) == ("binds 17 of 8", "does not compile")
+        assert (finding.what, finding.happens) == ("binds 17, 8 granted", "does not compile")
         assert finding.passes == ("patch_grid", "split_tree")
         assert not finding.believed
 
@@ -59,7 +59,12 @@ class TestFindings:
     def test_know_the_limits_that_a_runtime_has_by_itself(self) -> None:
         text = f"g (float[16] x) => (float p0) {{ {parts(8)} = Split (x) }}"
         assert not inspected(text, "webgpu-desktop", WEB).findings
-        assert the_finding(text, "webgpu-desktop", "web-1.23").what == "binds 9 of 8"
+        assert the_finding(text, "webgpu-desktop", "web-1.23").what == "binds 9, web-1.23 takes only 8"
+
+    def test_name_both_the_device_and_the_runtime_that_takes_less(self) -> None:
+        text = f"g (float[16] x) => (float p0) {{ {parts(16)} = Split (x) }}"
+        what = "binds 17, 10 granted, web-1.22 and web-1.23 take only 8"
+        assert the_finding(text, "webgpu-chromium", None).what == what
 
     def test_name_a_missing_kernel_and_what_is_copied(self) -> None:
         text = """g (float[100] x) => (float y) { a = Relu (x) [sum] b = Sum (a, a) y = Sin (b) }"""
@@ -194,7 +199,7 @@ class TestGroups:
           a = Sum (x, x) b = Sum (a, x) c = Sum (b, x) d = Relu (c) }}"""
         found = inspected(text, opset=13)
         assert [(each.nodes, each.op, each.what) for each in found.groups] == [
-            (2, "Split", "binds 9 to 17 of 8"),
+            (2, "Split", "binds 9 to 17, 8 granted"),
             (3, "Sum", "no kernel for Sum"),
         ]
         assert found.groups[1].first == "a"

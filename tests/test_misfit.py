@@ -81,4 +81,9 @@ def test_the_reason_is_that_of_the_pass_that_could_have_narrowed_it() -> None:
     assert str(error.hint).startswith("lower the passes' max_inputs and max_outputs")
     split_tree.skipped.append(Skipped(node="cut", op="Split", scope="main", reason="its sizes are computed"))
     error = error_of(DeviceFitError, lambda: require_fit(fit, [split_tree, fold], Path("model.onnx")))
-    assert error.what.endswith("Split cut in main binds 13 of 8 (its sizes are computed)")
+    assert error.what.endswith(
+        "Split cut in main binds 13, 8 granted (split_tree left it alone: its sizes are computed)"
+    )
+    assert error.hint == (
+        "export the model in another way, so that these reasons are gone, or name a device that grants more"
+    )

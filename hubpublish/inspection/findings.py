@@ -238,7 +238,7 @@ class _Inspector:
                 finding(
                     Problem.STORAGE_BUFFERS,
                     self._named(list(over)),
-                    what=f"binds {slots} of {limit}",
+                    what=_binds(slots, granted, over),
                     happens="does not compile",
                     amount=slots,
                     allowed=limit,
@@ -273,6 +273,16 @@ class _Inspector:
         if _is_half(node, self._placement):
             what, happens = "shader-f16 is not available", "does not compile"
             yield Found(finding(Problem.SHADER_F16, where, dtype="float16", what=what, happens=happens))
+
+
+def _binds(slots: int, granted: int, over: Mapping[str, int]) -> str:
+    """Why so many are too many: for the device, for runtimes that take fewer than it grants, or both."""
+    limit = min(over.values())
+    why = [f"{granted} granted"] if slots > granted else []
+    if limit < granted:
+        names = [name for name, its in over.items() if its == limit]
+        why.append(f"{' and '.join(names)} take{'s' if len(names) == 1 else ''} only {limit}")
+    return ", ".join([f"binds {slots}", *why])
 
 
 def total(values: Sequence[ir.Value], nbytes: Callable[[ir.Value], int | None]) -> int | None:

@@ -71,8 +71,9 @@ def _what(findings: Sequence[Finding]) -> str:
     amounts = sorted({each.amount for each in findings if each.amount is not None})
     if len(amounts) < 2:
         return findings[0].what
-    low, high, allowed = amounts[0], amounts[-1], findings[0].allowed or 0
+    low, high = amounts[0], amounts[-1]
     if findings[0].problem in SIZES:
-        over = readable_binary_bytes(allowed)
+        over = readable_binary_bytes(findings[0].allowed or 0)
         return f"{findings[0].problem} of up to {readable_binary_bytes(high)} over {over}"
-    return f"binds {low} to {high} of {allowed}"
+    widest = max(findings, key=lambda each: each.amount or 0)
+    return f"binds {low} to {high}, {widest.what.partition(', ')[2]}"

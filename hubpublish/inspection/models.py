@@ -27,7 +27,7 @@ class Finding(_Frozen):
 
     Attributes:
         dtype: The element type that is wrong; "" if none is.
-        what: Such as ``binds 17 of 8``, ``no kernel for int64 Clip``.
+        what: Such as ``binds 17, 8 granted``, ``no kernel for int64 Clip``.
         happens: What the runtime does then.
         amount, allowed: Storage buffers or bytes that the node takes, and that there are.
         bytes_from_gpu, bytes_to_gpu: Bytes that are copied because the node is on the CPU, once each; None
