@@ -127,7 +127,9 @@ class TestWhatDoesNotFit:
         source = tmp_path / "model.onnx"
         source.write_bytes(model_bytes(text))
         error = error_of(DeviceFitError, lambda: rewrite(source, tmp_path / "out.onnx", every(), MIN))
-        assert re.search(r"Split cut in main binds 10, 8 granted \(split_tree left it alone: its sizes .*\)", error.what)
+        assert re.search(
+            r"Split cut in main binds 10, 8 granted \(split_tree left it alone: its sizes .*\)", error.what
+        )
 
 
 def test_a_missing_source(tmp_path: Path) -> None:

@@ -79,12 +79,13 @@ def inspect(
     runtime: Runtime = None,
     as_json: Json = False,
 ) -> None:
-    """Say what stands in the way of a model on a device, and which pass removes it.
+    """Say what stands in the way of a model on a device, and which passes may remove it.
 
     For every node that does not fit or does not run on the GPU: what is wrong, what the runtime does
-    then, and the pass that removes it; then how many tensors are copied between GPU and CPU, the
-    largest tensor, and the bytes that are alive at once. Nothing is run: it is worked out from tables of
-    the runtimes' kernels. The table puts equal nodes together; --json has each of them.
+    then, and the passes that are for such operators; whether one can rewrite this node, only `hubpublish
+    rewrite` tells. Then how many tensors are copied between GPU and CPU, the largest tensor, and the
+    bytes that are alive at once. Nothing is run: it is worked out from tables of the runtimes' kernels.
+    The table puts equal nodes together; --json has each of them.
     """
     from hubpublish import single
     from hubpublish.cli import inspection

@@ -32,7 +32,8 @@ class Finding(_Frozen):
         amount, allowed: Storage buffers or bytes that the node takes, and that there are.
         bytes_from_gpu, bytes_to_gpu: Bytes that are copied because the node is on the CPU, once each; None
             if a size is not known.
-        passes: The passes that may remove it, in the order in which they are listed.
+        passes: The passes for such nodes, in the order in which they are listed. Whether one can rewrite this
+            very node was not tried.
         runtimes: Where it is so.
         believed: Whether that is believed of one of those runtimes, and not measured.
     """
@@ -83,7 +84,8 @@ class Totals(_Frozen):
     Attributes:
         nodes: Nodes that are left; constants are folded and equal nodes merged then.
         on_gpu, on_cpu: How many run where.
-        failing: How many do not: they do not compile for the device, or the runtime fails at them (`STOPPING`).
+        failing: How many do not: they do not compile for the device, or the runtime fails at them; see
+            `STOPPING`.
         undecided: Of how many it is not known where they run, because an element type is not known.
         copies_from_gpu, copies_to_gpu: Tensors that are copied in each run.
         bytes_from_gpu, bytes_to_gpu: Their bytes, as far as known.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,10 @@ class TestInspect:
         done = in_a_process("inspect", "model.onnx", folder=tmp_path, COLUMNS="80")
         assert f"  Split: {name}\n" in done.out
         assert "\x1b" not in done.out
-        assert "More storage buffers than webgpu-min grants: 2 nodes; passes can narrow 2.\n" in done.out
+        assert (
+            "More storage buffers than webgpu-min grants: 2 nodes; there are passes that may narrow 2.\n"
+            in done.out
+        )
 
     def test_cuts_what_no_screen_can_show(self, shell: Shell, tmp_path: Path) -> None:
         model = onnx.parser.parse_model(SMALL)
@@ -158,14 +162,87 @@ class TestInspect:
         lines = shell("inspect", tmp_path / "model.onnx", "--runtime", "web-1.30").out.splitlines()
         assert lines[0] == "4 nodes, opset 17; webgpu-min, web-1.30"
         rows = [line.split() for line in lines]
-        cut = "1 Split binds 10 of 8 does not compile patch_grid or split_tree"
+        cut = "1 Split binds 10, 8 granted does not compile patch_grid or split_tree"
         assert cut.split() in rows
         assert "  Split: cut" in lines
         assert ["2", "no", "kernel", "for", "Sum", "24", "B", "8", "B", "sum_to_add"] in rows
         assert "  Sum: one and 1 more" in lines
-        assert "4 nodes left: 2 on the GPU, 2 on the CPU" in lines
-        assert "Passes that remove some of it: patch_grid, split_tree, sum_to_add" in lines
-        assert max(map(len, lines)) <= 100
+        assert "4 nodes left: 1 runs on the GPU, 1 does not compile there, 2 on the CPU" in lines
+        assert "Passes that may remove some of it: patch_grid, split_tree, sum_to_add" in lines
+        command = f"hubpublish rewrite {tmp_path / 'model.onnx'} out.onnx --pass auto --device webgpu-min"
+        tries = "tries them, and those that make any file smaller."
+        assert lines[-1] == f"`{command} --runtime web-1.30` {tries}"
+        assert max(map(len, lines[:-1])) <= 100
+
+    def test_shows_a_command_that_can_be_typed_as_it_is(self, shell: Shell, tmp_path: Path) -> None:
+        text = '<ir_version: 9, opset_import: ["": 17]> g (float[4] x) => (float[4] y) { y = Sum (x, x) }'
+        folder = tmp_path / "it's a folder"
+        folder.mkdir()
+        onnx.save(onnx.parser.parse_model(text), folder / "model.onnx")
+        last = shell("inspect", folder / "model.onnx").out.splitlines()[-1]
+        words = shlex.split(last.split("`")[1])
+        assert words[:3] == ["hubpublish", "rewrite", str(folder / "model.onnx")]
+        words[3] = str(tmp_path / "out.onnx")
+        assert shell(*words[1:]).code == 0
+
+    def test_does_not_name_its_own_file_to_write_to(
+        self, shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        text = '<ir_version: 9, opset_import: ["": 17]> g (float[4] x) => (float[4] y) { y = Sum (x, x) }'
+        onnx.save(onnx.parser.parse_model(text), tmp_path / "out.onnx")
+        monkeypatch.chdir(tmp_path)
+        done = shell("inspect", "out.onnx")
+        assert "rewrite out.onnx rewritten.onnx --pass auto --device webgpu-min` tries" in done.out
+
+    @pytest.mark.parametrize("opset", [6, 26])
+    def test_promises_nothing_of_an_opset_that_rewrite_refuses(
+        self, shell: Shell, tmp_path: Path, opset: int
+    ) -> None:
+        path = tmp_path / "model.onnx"
+        head = f'<ir_version: 9, opset_import: ["": {opset}]>'
+        path.write_bytes(model_bytes(f"{head} g (float[4] x) => (float[4] y) {{ y = Sum (x, x) }}"))
+        done = shell("inspect", path)
+        assert done.code == 0
+        assert "Passes that may remove some of it: sum_to_add" in done.out
+        assert "tries them" not in done.out
+        assert f"none can be tried: the model imports opset {opset}; supported are 7 to 25" in done.out
+        assert "supported are 7 to 25" in shell("inspect", path, "--json").json["refused"]
+        refused = shell("rewrite", path, tmp_path / "out.onnx", "--pass", "auto", "--device", "webgpu-min")
+        assert refused.code == 4
+
+    def test_says_in_which_runtimes_where_they_differ(self, shell: Shell, tmp_path: Path) -> None:
+        text = """<ir_version: 9, opset_import: ["": 17]>
+        g (float[1,1,4,4] x, float[1,2,2,2] g) => (float y) { a = GridSample (x, g) y = Sum (a, a) }"""
+        onnx.save(onnx.parser.parse_model(text), tmp_path / "model.onnx")
+        lines = shell("inspect", tmp_path / "model.onnx").out.splitlines()
+        (header,) = [line.split("  ") for line in lines if line.startswith("nodes")]
+        assert [each.strip() for each in header if each.strip()][-2:] == ["in", "may be removed by"]
+        rows = [line.split() for line in lines]
+        grid = "1 no kernel for GridSample"
+        assert any(row[:5] == grid.split() and "web-1.23," in row and "web-1.24" in row for row in rows)
+        assert any("Sum" in row and "all" in row for row in rows)
+        assert "  GridSample: a" in lines
+        one = shell("inspect", tmp_path / "model.onnx", "--runtime", "web-1.24").out
+        assert "  in  " not in one
+
+    def test_keeps_what_is_undecided_apart(self, shell: Shell, tmp_path: Path) -> None:
+        text = """<ir_version: 9, opset_import: ["": 17, "my": 1]> g (float[4] x) => (y)
+        { t = my.Op (x) y = Max (t, t) }"""
+        onnx.save(onnx.parser.parse_model(text), tmp_path / "model.onnx")
+        lines = shell("inspect", tmp_path / "model.onnx", "--runtime", "web-1.30").out.splitlines()
+        cpu, undecided = lines.index("Runs on the CPU"), lines.index("Undecided")
+        row = "1 Max the element type of Max is not known may run on the CPU -"
+        assert [line.split() for line in lines].index(row.split()) > undecided > cpu
+
+    def test_states_no_figure_of_what_is_not_known(self, shell: Shell, tmp_path: Path) -> None:
+        text = """<ir_version: 9, opset_import: ["": 17]> g (float[N] x, float[8] k) => (y, z) {
+          a = Relu (x) b = Sum (a, a) y = Sin (b) z = Relu (k) }"""
+        onnx.save(onnx.parser.parse_model(text), tmp_path / "model.onnx")
+        lines = shell("inspect", tmp_path / "model.onnx", "--runtime", "web-1.30").out.splitlines()
+        assert "Copies in a run: from the GPU 1 (of unknown size), to it 1 (of unknown size)" in lines
+        assert "Largest tensor: at least 32 B (k)" in lines
+        alive = "Alive at once: at least 64 B, 0 B of it weights; unknown whether below WebAssembly's 4 GiB"
+        assert alive in lines
 
     def test_as_json(self, shell: Shell, model: Path) -> None:
         found = shell("inspect", model, "--device", "webgpu-chromium", "--json").json
