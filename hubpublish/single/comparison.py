@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from hubpublish.errors import SourceError, UsageError
 from hubpublish.recipe import InputSpec, Tolerance, VerifySpec, WebGpuSpec
 from hubpublish.single.options import parse_gate, valid
@@ -106,7 +108,20 @@ def _comparable(
 
 
 def in_words(result: Verification) -> str:
-    """A verification that passed, in a line."""
+    """A verification that passed, in a line: the gate that was asked for, and a stronger one that holds."""
+    asked = _gate_in_words(result.gate)
+    in_fact = f" (in fact {result.held})" if result.held not in ("tolerance", result.gate) else ""
     levels = " and ".join(level.level for level in result.levels)
     inputs = plural(len(result.inputs), "input")
-    return f"{result.held} on {inputs} (optimizations {levels}), {result.runtime}"
+    return f"{asked}{in_fact} on {inputs} (optimizations {levels}), {result.runtime}"
+
+
+def _gate_in_words(gate: str | dict[str, float]) -> str:
+    if isinstance(gate, str):
+        return gate
+    return ", ".join(f"{name} {_bound_in_words(bound)}" for name, bound in gate.items())
+
+
+def _bound_in_words(bound: float) -> str:
+    """As people write it: ``1e-3``, ``0.25``."""
+    return np.format_float_scientific(bound, trim="-", exp_digits=1) if 0 < bound < 0.01 else f"{bound:g}"
