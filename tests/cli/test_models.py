@@ -109,7 +109,7 @@ def test_every_case_computes_what_it_did(shell: Shell, tmp_path: Path, name: str
 class TestRewrite:
     def test_says_what_it_did(self, shell: Shell, model: Path) -> None:
         done = shell("rewrite", model, "out.onnx", "--device", "webgpu-min")
-        lines = done.out.splitlines()
+        lines = done.out.partition("\n\n")[0].splitlines()
         assert lines[-1] == "Wrote out.onnx"
         done_by = [line for line in lines if not line.endswith(": 0 rewritten, 0 left alone")]
         assert done_by[:-1] == [
@@ -118,6 +118,37 @@ class TestRewrite:
             "sum_to_add: 1 rewritten, 0 left alone",
         ]
         assert len(lines) == 1 + sum(each.by_default for each in PASSES.values())
+
+    def test_says_what_changed_on_the_device(self, shell: Shell, model: Path) -> None:
+        done = shell("rewrite", model, "out.onnx", "--device", "webgpu-min")
+        rows = [re.split(" {2,}", line) for line in done.out.partition("\n\n")[2].splitlines()]
+        assert rows == [
+            ["on webgpu-min, the worst of every listed runtime", "before", "after"],
+            ["nodes that do not compile, or fail", "2", "0"],
+            ["nodes on the CPU", "1", "0"],
+            ["nodes undecided", "0", "0"],
+            ["copies from the GPU in a run", "1 (144 B)", "0"],
+            ["copies to the GPU in a run", "2 (288 B)", "0"],
+        ]
+        assert "warning" not in done.err
+        assert "on webgpu" not in shell("rewrite", model, "out.onnx").out
+
+    def test_warns_of_what_keeps_the_result_from_running(self, shell: Shell, tmp_path: Path) -> None:
+        given = ", ".join(f"float[4] x{number}" for number in range(9))
+        names = ", ".join(f"x{number}" for number in range(9))
+        # Each of other inputs: of equal nodes the runtime keeps one.
+        nodes = "".join(f"n{at} = Neg (x{at}) [m{at}] y{at} = Max ({names}, n{at}) " for at in range(7))
+        (tmp_path / "wide.onnx").write_bytes(
+            model_bytes(f'<ir_version: 8, opset_import: ["": 13]> g ({given}) => (float[4] y0) {{ {nodes} }}')
+        )
+        done = shell("rewrite", tmp_path / "wide.onnx", "out.onnx", "--device", "webgpu-min",
+                     "--runtime", "web-1.30")  # fmt: skip
+        assert done.code == 0
+        named = [f"Max m{at} in main binds 11, 8 granted: does not compile" for at in range(5)]
+        start = "warning: 7 nodes still keep the model from running on webgpu-min: "
+        assert done.err == f"{start}{'; '.join(named)}; and 2 more\n"
+        everywhere = shell("rewrite", tmp_path / "wide.onnx", "out.onnx", "--device", "webgpu-min")
+        assert "does not compile in web-" in everywhere.err
 
     def test_lists_no_more_than_can_be_read(self, shell: Shell, tmp_path: Path) -> None:
         split = "[s{n}] a{n}_0, a{n}_1, a{n}_2, a{n}_3, a{n}_4, a{n}_5 = Split <axis = 0> (x, sizes)"
@@ -264,7 +295,11 @@ class TestInspect:
 class TestVerify:
     @pytest.mark.parametrize(
         ("option", "see"),
-        [(["--gate", "exat"], "verify --help"), (["--gate", "max_ab=1"], "verify --help")],
+        [
+            (["--gate", "exat"], "verify --help"),
+            (["--gate", "max_ab=1"], "verify --help"),
+            (["--ep", "cuda"], "use cpu or webgpu"),
+        ],
     )
     def test_says_where_options_are_explained(
         self, shell: Shell, model: Path, option: list[str], see: str
@@ -279,6 +314,8 @@ class TestVerify:
         assert done.out.startswith(
             "Passed: exact on 2 inputs (optimizations disabled and default), onnxruntime "
         )
+        bounds = shell("verify", model, "out.onnx", "--gate", "max_abs=1e-3")
+        assert bounds.out.startswith("Passed: max_abs 1e-3 (in fact exact) on 2 inputs (")
         assert "running the original model on noise 0, optimizations disabled\n" in done.err
 
     def test_says_what_differs(self, shell: Shell, model: Path, tmp_path: Path) -> None:
@@ -306,13 +343,36 @@ def test_passes_are_listed_with_their_options(shell: Shell) -> None:
     assert list(found) == list(PASSES)
     assert found["split_tree"]["options"]["max_outputs"]["default"] == 5
     assert found["split_tree"]["exact"] is True
-    text = shell("passes").out
-    assert "concat_tree (exact)\n  max_inputs = 6: " in text
+    lines = shell("passes").out.splitlines()
+    assert [line.split()[0] for line in lines[1 : len(PASSES) + 1]] == list(PASSES)
+    assert lines[1 + list(PASSES).index("sum_to_add")].split(maxsplit=2) == [
+        "sum_to_add",
+        "exact",
+        "Sum as a left-to-right chain of Add; Sum of one input as Identity.",
+    ]
+    assert len(lines) == len(PASSES) + 3
+
+
+def test_one_pass_is_shown_in_full(shell: Shell) -> None:
+    found = {each["name"]: each for each in shell("passes", "--json").json["passes"]}
+    assert shell("passes", "split_tree", "--json").json == {"passes": [found["split_tree"]]}
+    assert shell("passes", "concat_tree").out.startswith("concat_tree (exact)\n  max_inputs = 6: ")
+    text = "".join(shell("passes", name).out for name in PASSES)
     assert all(each["documentation"].splitlines()[0] in text for each in found.values())
     assert "``" not in text
+    assert "are\n  - a constant 0 to add, as" in text
+    assert "\n  - one input that may be float16: " in text
+    assert "where Identity does not, and what is moved before" in " ".join(text.split())
+    assert "  " not in text.partition("- one input")[2].partition("\n")[0]
+    assert text.count("\n  Source: ") == text.count("Source: ")
     formulas = re.findall(r"^ {6}.*", text, re.MULTILINE)  # as they are written
     assert "      Sum(a, b, c, d) = Add(Add(Add(a, b), c), d)        Sum(a) = Identity(a)" in formulas
     assert all(len(line) <= 80 for line in text.splitlines() if line not in formulas)
+
+
+def test_a_pass_that_there_is_not(shell: Shell) -> None:
+    done = shell("passes", "split_tre")
+    assert (done.code, "did you mean 'split_tree'?" in done.err) == (2, True)
 
 
 def test_devices_are_listed_with_their_limits(shell: Shell) -> None:
