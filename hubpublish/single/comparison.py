@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from hubpublish.errors import SourceError, UsageError
 from hubpublish.recipe import InputSpec, Tolerance, VerifySpec, WebGpuSpec
 from hubpublish.single.options import parse_gate, valid
 from hubpublish.verify import Verification, parse_input, parse_shape, parse_value, verification_error, verify
+from hubpublish.verify.asking import by_option, hinted_by_option
 from hubpublish.verify.webgpu import WebGpuVerification, verify_webgpu, webgpu_error
 from hubpublish.words import plural
 
@@ -40,9 +42,12 @@ def verify_files(
         inputs=valid(lambda: InputSpec.model_validate(inputs)),
     )
     given = dict(parse_input(text) for text in files)
-    result = verify(original, rewritten, spec=spec, base_dir=Path(), given=given, cache=cache, progress=say)
+    with _in_options():
+        result = verify(
+            original, rewritten, spec=spec, base_dir=Path(), given=given, cache=cache, progress=say
+        )
     if not result:
-        raise verification_error(result)
+        raise verification_error(hinted_by_option(result))
     return result
 
 
@@ -79,19 +84,29 @@ def verify_files_on_webgpu(
         "bounds": bounds,
         "original": True,
     }
-    result = verify_webgpu(
-        original,
-        rewritten,
-        spec=valid(lambda: WebGpuSpec.model_validate(given), "--gate", BOUNDS),
-        inputs=valid(lambda: InputSpec.model_validate(inputs)),
-        base_dir=Path(),
-        given=dict(parse_input(text) for text in files),
-        cache=cache,
-        progress=say,
-    )
+    with _in_options():
+        result = verify_webgpu(
+            original,
+            rewritten,
+            spec=valid(lambda: WebGpuSpec.model_validate(given), "--gate", BOUNDS),
+            inputs=valid(lambda: InputSpec.model_validate(inputs)),
+            base_dir=Path(),
+            given=dict(parse_input(text) for text in files),
+            cache=cache,
+            progress=say,
+        )
     if not result:
         raise webgpu_error(result)
     return result
+
+
+@contextmanager
+def _in_options() -> Iterator[None]:
+    try:
+        yield
+    except UsageError as error:
+        by_option(error)
+        raise
 
 
 def _comparable(
