@@ -205,6 +205,12 @@ class TestGroups:
         assert found.groups[1].first == "a"
         assert found.passes == ("patch_grid", "split_tree", "sum_to_add")
 
+    def test_say_why_the_widest_is_too_wide(self) -> None:
+        text = f"""g (float[8] x, float[11] z) => (float p0) {{ {parts(8)} = Split (x)
+          {parts(11).replace("p", "q")} = Split (z) }}"""
+        (group,) = inspected(text, "webgpu-chromium", "web-1.22").groups
+        assert group.what == "binds 9 to 12, 10 granted, web-1.22 takes only 8"
+
     def test_count_a_tensor_once(self) -> None:
         text = """g (float[100] x) => (float y, float z) {
           a = Relu (x) b = Sum (a, a) c = Sum (a, b) y = Sin (b) z = Cos (c) }"""

@@ -124,8 +124,8 @@ def _totals(found: Inspection) -> Iterator[str]:
     yield f"Copies in a run: {_copies(totals)}"
     if totals.unknown_copies:
         yield f"  without the bytes of {totals.unknown_copies:,} of unknown size"
-    if totals.largest is not None:
-        yield f"Largest tensor: {largest_in_words(totals)} ({shortened(totals.largest.tensor, MOST_OF_NAME)})"
+    name = f" ({shortened(totals.largest.tensor, MOST_OF_NAME)})" if totals.largest is not None else ""
+    yield f"Largest tensor: {largest_in_words(totals)}{name}"
     yield f"Alive at once: {alive_in_words(totals)}"
     if totals.unknown_sizes:
         yield f"  without {plural(totals.unknown_sizes, 'tensor')} of unknown size"

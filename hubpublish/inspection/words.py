@@ -24,6 +24,8 @@ def largest_in_words(totals: Totals) -> str:
 
 def alive_in_words(totals: Totals) -> str:
     """What is alive at once, how much of it is weights, and whether WebAssembly has so much memory."""
+    if totals.unknown_sizes and not totals.peak_live_bytes:
+        return "unknown"
     live, weights, most = map(
         readable_binary_bytes, (totals.peak_live_bytes, totals.weight_bytes, WASM_BYTES)
     )
