@@ -29,8 +29,8 @@ def require_fit(fit: Fit, outcomes: Sequence[PassOutcome], source: Path) -> None
     }
     why = [reasons.get((str(width.narrowed_by), width.scope, width.node)) for width in fit.too_wide]
     lines = [
-        f"{width.op} {width.node} in {width.scope} binds {width.slots} of {width.limit or fit.limit}"
-        + (f" ({reason})" if reason else "")
+        f"{width.op} {width.node} in {width.scope} binds {width.slots}, {width.limit or fit.limit} granted"
+        + (f" ({width.narrowed_by} left it alone: {reason})" if reason else "")
         for width, reason in zip(fit.too_wide, why, strict=True)
     ]
     missing = sorted({str(width.narrowed_by) for width in fit.too_wide} - {each.name for each in outcomes})
@@ -39,7 +39,7 @@ def require_fit(fit: Fit, outcomes: Sequence[PassOutcome], source: Path) -> None
     elif None in why:
         hint = "lower the passes' max_inputs and max_outputs"
     else:
-        hint = "change the model so that the passes can prove what they need"
+        hint = "export the model in another way, so that these reasons are gone"
     binds = "binds" if len(lines) == 1 else "bind"
     raise DeviceFitError(
         f"{plural(len(lines), 'node')} {binds} more storage buffers than {fit.granted_by} grants: "

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hubpublish.inspection import Group, Requirements, Totals
-from hubpublish.inspection.models import WASM_BYTES
+from hubpublish.inspection.words import alive_in_words, copies_in_words, largest_in_words
 from hubpublish.markdown import code
 from hubpublish.report import Report, VariantReport
 from hubpublish.rows import Row, merged
@@ -119,23 +119,15 @@ def _what(group: Group) -> str:
 
 
 def _figures(totals: Totals) -> dict[str, str]:
-    at_least = "at least " if totals.unknown_sizes else ""
-    live, weights, most = map(
-        readable_binary_bytes, (totals.peak_live_bytes, totals.weight_bytes, WASM_BYTES)
-    )
-    heap = {True: "below", False: "above", None: "perhaps above"}[totals.fits_wasm]
     undecided = f", {totals.undecided:,} undecided" if totals.undecided else ""
-    largest = f"{at_least}{readable_binary_bytes(totals.largest.bytes)}" if totals.largest else "unknown"
     return {
         "Nodes, once constants are folded": f"{totals.nodes:,}",
+        "of them that do not compile, or fail": f"{totals.failing:,}",
         "of them on the CPU": f"{totals.on_cpu:,}{undecided}",
-        "Copies from the GPU in a run": _copies(totals.copies_from_gpu, totals.bytes_from_gpu, totals),
-        "Copies to the GPU in a run": _copies(totals.copies_to_gpu, totals.bytes_to_gpu, totals),
-        "Largest tensor": largest,
-        "Alive at once": f"{at_least}{live}, {weights} of it weights; {heap} WebAssembly's {most}",
+        "Copies from the GPU in a run": copies_in_words(
+            totals.copies_from_gpu, totals.bytes_from_gpu, totals
+        ),
+        "Copies to the GPU in a run": copies_in_words(totals.copies_to_gpu, totals.bytes_to_gpu, totals),
+        "Largest tensor": largest_in_words(totals),
+        "Alive at once": alive_in_words(totals),
     }
-
-
-def _copies(count: int, nbytes: int, totals: Totals) -> str:
-    at_least = "at least " if totals.unknown_copies else ""
-    return f"{count:,} ({at_least}{readable_binary_bytes(nbytes)})" if count else "0"

@@ -295,12 +295,12 @@ class TestWhyTheOriginalFails:
     def test_is_what_the_inspection_of_the_original_found(self, card: str) -> None:
         text = section(card, "Why the original fails")
         assert table(text, "Files")[1:] == [
-            ["`onnx/model.onnx`", "1", "Concat", "binds 10 of 8", "does not compile", "web-1.22"],
+            ["`onnx/model.onnx`", "1", "Concat", "binds 10, 8 granted", "does not compile", "web-1.22"],
             [
                 "`onnx/model.onnx`",
                 "1",
                 "Split",
-                "binds 10 of 8",
+                "binds 10, 8 granted",
                 "does not compile",
                 "all that were looked at",
             ],
@@ -316,7 +316,7 @@ class TestWhyTheOriginalFails:
                 "fails with a shader error | web-1.22 |",
                 "GatherND, does not work: fails with a shader",
             ),
-            (MAX, "binds 13 of 8 | does not compile |", "Max, binds 13 of 8: does not compile"),
+            (MAX, "binds 13, 8 granted | does not compile |", "Max, binds 13, 8 granted: does not compile"),
         ],
     )
     def test_says_it_also_where_no_pass_helps_and_what_is_left(

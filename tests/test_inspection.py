@@ -46,7 +46,7 @@ class TestFindings:
     def test_name_a_node_that_binds_too_many(self) -> None:
         finding = the_finding(f"g (float[16] x) => (float p0) {{ [cut] {parts(16)} = Split (x) }}")
         assert (finding.node, finding.op, finding.scope) == ("cut", "Split", "main")
-        assert (finding.what, finding.happens) == ("binds 17 of 8", "does not compile")
+        assert (finding.what, finding.happens) == ("binds 17, 8 granted", "does not compile")
         assert finding.passes == ("patch_grid", "split_tree")
         assert not finding.believed
 
@@ -59,7 +59,12 @@ class TestFindings:
     def test_know_the_limits_that_a_runtime_has_by_itself(self) -> None:
         text = f"g (float[16] x) => (float p0) {{ {parts(8)} = Split (x) }}"
         assert not inspected(text, "webgpu-desktop", WEB).findings
-        assert the_finding(text, "webgpu-desktop", "web-1.23").what == "binds 9 of 8"
+        assert the_finding(text, "webgpu-desktop", "web-1.23").what == "binds 9, web-1.23 takes only 8"
+
+    def test_name_both_the_device_and_the_runtime_that_takes_less(self) -> None:
+        text = f"g (float[16] x) => (float p0) {{ {parts(16)} = Split (x) }}"
+        what = "binds 17, 10 granted, web-1.22 and web-1.23 take only 8"
+        assert the_finding(text, "webgpu-chromium", None).what == what
 
     def test_name_a_missing_kernel_and_what_is_copied(self) -> None:
         text = """g (float[100] x) => (float y) { a = Relu (x) [sum] b = Sum (a, a) y = Sin (b) }"""
@@ -194,11 +199,17 @@ class TestGroups:
           a = Sum (x, x) b = Sum (a, x) c = Sum (b, x) d = Relu (c) }}"""
         found = inspected(text, opset=13)
         assert [(each.nodes, each.op, each.what) for each in found.groups] == [
-            (2, "Split", "binds 9 to 17 of 8"),
+            (2, "Split", "binds 9 to 17, 8 granted"),
             (3, "Sum", "no kernel for Sum"),
         ]
         assert found.groups[1].first == "a"
         assert found.passes == ("patch_grid", "split_tree", "sum_to_add")
+
+    def test_say_why_the_widest_is_too_wide(self) -> None:
+        text = f"""g (float[8] x, float[11] z) => (float p0) {{ {parts(8)} = Split (x)
+          {parts(11).replace("p", "q")} = Split (z) }}"""
+        (group,) = inspected(text, "webgpu-chromium", "web-1.22").groups
+        assert group.what == "binds 9 to 12, 10 granted, web-1.22 takes only 8"
 
     def test_count_a_tensor_once(self) -> None:
         text = """g (float[100] x) => (float y, float z) {
@@ -235,6 +246,26 @@ class TestTotals:
         assert (totals.copies_from_gpu, totals.copies_to_gpu) == (1, 1)
         assert (totals.bytes_from_gpu, totals.bytes_to_gpu, totals.unknown_copies) == (400, 400, 0)
         assert totals.fits_wasm is True
+
+    def test_count_apart_what_does_not_compile(self) -> None:
+        text = f"g (float[14] x) => (float p0) {{ [cut] {parts(14)} = Split (x) }}"
+        for runtime in (WEB, None):
+            totals = inspected(text, runtime=runtime).totals
+            assert (totals.nodes, totals.on_gpu, totals.failing, totals.on_cpu) == (1, 0, 1, 0)
+        assert inspected(text.replace("14", "4").replace(parts(14), parts(4))).totals.on_gpu == 1
+
+    def test_count_apart_what_fails_on_the_cpu_too(self) -> None:
+        text = """<ir_version: 9, opset_import: ["": 22]> g (float[1,1,4,4] x, float[1,1,2,2] w,
+          float[1,8,3,3] o) => (float y) { y = DeformConv (x, w, o) }"""
+        model = ir.from_proto(onnx.parser.parse_model(text))
+        totals = inspect(model, PROFILES["webgpu-min"], read_runtime("web-1.24")).totals
+        assert (totals.on_gpu, totals.failing, totals.on_cpu) == (0, 1, 0)
+
+    def test_of_several_runtimes_are_each_of_the_worst(self) -> None:
+        given = ", ".join(f"float[4] x{number}" for number in range(20))
+        names = ", ".join(f"x{number}" for number in range(20))
+        totals = inspected(f"g ({given}) => (float[4] y) {{ y = Max ({names}) }}", runtime=None).totals
+        assert (totals.nodes, totals.on_gpu, totals.failing, totals.on_cpu) == (1, 0, 1, 1)
 
     def test_do_not_guess_sizes(self) -> None:
         totals = inspected("g (float[N] x) => (float y) { a = Relu (x) b = Sum (a, a) y = Sin (b) }").totals
@@ -463,7 +494,9 @@ def test_any_graph_is_inspected_alike_twice_and_left_alone(model: ir.Model, runt
     assert ir.to_proto(model).SerializeToString(deterministic=True) == before
     assert Inspection.model_validate(json.loads(found.model_dump_json())) == found
     totals = found.totals
-    assert totals.nodes == totals.on_gpu + totals.on_cpu + totals.undecided <= len(list(model.graph))
+    placed = totals.on_gpu + totals.failing + totals.on_cpu + totals.undecided
+    assert totals.nodes <= placed if runtime is None or totals.undecided else totals.nodes == placed
+    assert totals.nodes <= len(list(model.graph))
     assert sum(group.nodes for group in found.groups) == len(found.findings)
     if not totals.undecided and totals.on_cpu == 0:
         assert totals.copies_to_gpu == 0

@@ -81,7 +81,12 @@ def test_the_reason_is_that_of_the_pass_that_could_have_narrowed_it() -> None:
     assert str(error.hint).startswith("lower the passes' max_inputs and max_outputs")
     split_tree.skipped.append(Skipped(node="cut", op="Split", scope="main", reason="its sizes are computed"))
     error = error_of(DeviceFitError, lambda: require_fit(fit, [split_tree, fold], Path("model.onnx")))
-    assert error.what.endswith("Split cut in main binds 13 of 8 (its sizes are computed)")
+    assert error.what.endswith(
+        "Split cut in main binds 13, 8 granted (split_tree left it alone: its sizes are computed)"
+    )
+    assert error.hint == (
+        "export the model in another way, so that these reasons are gone, or name a device that grants more"
+    )
 
 
 @pytest.mark.parametrize("runtime", ["web-1.22", None])
@@ -94,7 +99,7 @@ def test_a_limit_of_the_runtime_counts_where_the_device_grants_more(
     error = error_of(DeviceFitError, lambda: rewrite(source, tmp_path / "out.onnx", (), device))
     assert error.what == (
         "1 node binds more storage buffers than webgpu-chromium or the runtime grants: "
-        "Split s in main binds 9 of 8"
+        "Split s in main binds 9, 8 granted"
     )
     assert error.hint == "add the pass split_tree, or name a device or runtime that grants more"
     done = rewrite(source, tmp_path / "out.onnx", (PASSES["split_tree"](),), device)

@@ -94,7 +94,7 @@ class TestWhatDoesNotFit:
         assert error.exit_code == 4
         assert error.what == (
             "2 nodes bind more storage buffers than webgpu-min grants: "
-            "Split cut in main binds 10 of 8; Concat join in main binds 10 of 8"
+            "Split cut in main binds 10, 8 granted; Concat join in main binds 10, 8 granted"
         )
         assert error.hint == "add the passes concat_tree, split_tree, or name a device that grants more"
         assert [node["node"] for node in error.details["nodes"]] == ["cut", "join"]  # type: ignore[attr-defined]
@@ -118,7 +118,7 @@ class TestWhatDoesNotFit:
         source = tmp_path / "many.onnx"
         source.write_bytes(model_bytes(text))
         error = error_of(DeviceFitError, lambda: rewrite(source, tmp_path / "out.onnx", [], MIN))
-        assert re.match("8 nodes bind .*Concat n4 in main binds 9 of 8; and 3 more$", error.what)
+        assert re.match("8 nodes bind .*Concat n4 in main binds 9, 8 granted; and 3 more$", error.what)
         assert len(error.details["nodes"]) == 8  # type: ignore[arg-type]
 
     def test_says_why_a_pass_left_it_alone(self, tmp_path: Path) -> None:
@@ -127,7 +127,9 @@ class TestWhatDoesNotFit:
         source = tmp_path / "model.onnx"
         source.write_bytes(model_bytes(text))
         error = error_of(DeviceFitError, lambda: rewrite(source, tmp_path / "out.onnx", every(), MIN))
-        assert re.search(r"Split cut in main binds 10 of 8 \(its sizes .*\)", error.what)
+        assert re.search(
+            r"Split cut in main binds 10, 8 granted \(split_tree left it alone: its sizes .*\)", error.what
+        )
 
 
 def test_a_missing_source(tmp_path: Path) -> None:

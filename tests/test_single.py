@@ -219,7 +219,6 @@ class TestVerification:
     @pytest.mark.parametrize(
         ("options", "named"),
         [
-            ({"ep": "webgpu"}, "--ep"),
             ({"shapes": ["x"]}, "--shape"),
             ({"shapes": ["x=99999999999"]}, "--shape: x[0] must be less than"),
             ({"values": ["x"]}, "--value"),
@@ -228,6 +227,25 @@ class TestVerification:
     )
     def test_needs_options_that_make_sense(self, source: Path, options: dict[str, Any], named: str) -> None:
         assert named in str(error_of(UsageError, lambda: compared(source, source, **options)))
+
+    def test_names_the_option_that_settles_a_shape(self, tmp_path: Path) -> None:
+        path = tmp_path / "free.onnx"
+        text = '<ir_version: 8, opset_import: ["": 17]> g (float[B,3,H,64] x) => (y) { y = Neg (x) }'
+        onnx.save(onnx.parser.parse_model(text), path)
+        error = error_of(UsageError, lambda: compared(path, path))
+        assert error.hint == "set --shape x=1,3,N,64"
+        error = error_of(UsageError, lambda: compared(path, path, shapes=["x=1,2,3,64"]))
+        assert error.hint == "correct --shape x=..."
+
+    def test_names_options_and_no_recipe_where_the_original_fails(self, tmp_path: Path) -> None:
+        path = tmp_path / "fails.onnx"
+        text = """<ir_version: 8, opset_import: ["": 17]> g (float[4] x) => (y) {
+          i = Constant <value = int64[1] {9}> () a = Gather (x, i) y = Add (a, x) }"""
+        onnx.save(onnx.parser.parse_model(text), path)
+        error = error_of(VerificationError, lambda: compared(path, path))
+        assert error.kind == "original_fails"
+        assert error.hint == "give inputs that the model accepts: --value, --input and --shape"
+        assert error.details["verification"]["hint"] == error.hint  # type: ignore[index]
 
     @pytest.mark.parametrize("position", [0, 1])
     def test_needs_both_files(self, source: Path, tmp_path: Path, position: int) -> None:
@@ -239,7 +257,6 @@ class TestVerification:
 def compared(original: Path, rewritten: Path, **options: Any) -> Verification:
     given: dict[str, Any] = {
         "gate": "exact",
-        "ep": "cpu",
         "shapes": [],
         "values": [],
         "files": [],

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import inspect as python_inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hubpublish.cli.options import Device, Json, ModelFile, Runtime, cache_folder, examples
-from hubpublish.cli.output import emit, emit_json, emit_table, note, prose
+from hubpublish.cli.output import emit, emit_json, emit_table, note
 from hubpublish.errors import UsageError
 
 if TYPE_CHECKING:
     from hubpublish.verify.webgpu import WebGpuVerification
 
 app = typer.Typer()
-
-SHOWN = 10  # so many nodes of a kind are listed
 
 
 @app.command(
@@ -41,7 +38,12 @@ def rewrite(
         ),
     ] = None,
     device: Annotated[
-        str | None, typer.Option(help="Device profile that the result must fit.", show_default=False)
+        str | None,
+        typer.Option(
+            help="Device profile. A node that binds too many storage buffers for it, of an operator that a "
+            "pass can narrow, is an error, and nothing is written. What else is left there is only said.",
+            show_default=False,
+        ),
     ] = None,
     runtime: Runtime = None,
     report: Annotated[
@@ -51,20 +53,13 @@ def rewrite(
     """Rewrite one ONNX file.
 
     The result is written atomically, also when every node was left alone. External data stays
-    external, in a file beside it. Nothing is verified: see `hubpublish verify`.
+    external, in a file beside it. Nothing is verified: see `hubpublish verify`. With --device it
+    ends with how many nodes do not run there or are on the CPU, and what is copied, before and after.
     """
     from hubpublish import single
-    from hubpublish.words import printable
+    from hubpublish.cli import rewritten
 
-    done = single.rewrite_file(source, target, passes or [], device, report, runtime)
-    for outcome in done.outcomes:
-        emit(f"{outcome.name}: {len(outcome.rewritten):,} rewritten, {len(outcome.skipped):,} left alone")
-        for skipped in outcome.skipped[:SHOWN]:
-            words = f"{skipped.op} {skipped.node} in {skipped.scope}: {skipped.reason}"
-            emit(f"  left alone: {printable(words)}")
-        if len(outcome.skipped) > SHOWN:
-            emit(f"  and {len(outcome.skipped) - SHOWN:,} more; --report has them all")
-    emit(f"Wrote {done.saved.path}" + (f" and {done.saved.data}" if done.saved.data else ""))
+    rewritten.show(single.rewrite_file(source, target, passes or [], device, report, runtime))
 
 
 @app.command(
@@ -79,12 +74,13 @@ def inspect(
     runtime: Runtime = None,
     as_json: Json = False,
 ) -> None:
-    """Say what stands in the way of a model on a device, and which pass removes it.
+    """Say what stands in the way of a model on a device, and which passes may remove it.
 
     For every node that does not fit or does not run on the GPU: what is wrong, what the runtime does
-    then, and the pass that removes it; then how many tensors are copied between GPU and CPU, the
-    largest tensor, and the bytes that are alive at once. Nothing is run: it is worked out from tables of
-    the runtimes' kernels. The table puts equal nodes together; --json has each of them.
+    then, and the passes that are for such operators; whether one can rewrite this node, only `hubpublish
+    rewrite` tells. Then how many tensors are copied between GPU and CPU, the largest tensor, and the
+    bytes that are alive at once. Nothing is run: it is worked out from tables of the runtimes' kernels.
+    The table puts equal nodes together; --json has each of them.
     """
     from hubpublish import single
     from hubpublish.cli import inspection
@@ -202,22 +198,26 @@ def _show_webgpu(found: WebGpuVerification, *, as_json: bool) -> None:
         emit(f"half precision: {each.op} {shortened(each.node, 200)} adds up {each.terms:,} products")
 
 
-@app.command(epilog=examples("hubpublish passes", "hubpublish passes --json"))
-def passes(as_json: Json = False) -> None:
-    """List the passes, with what each is for and its options."""
-    from hubpublish.passes import PASSES
+@app.command(epilog=examples("hubpublish passes", "hubpublish passes split_tree", "hubpublish passes --json"))
+def passes(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="A pass, to be shown in full.", show_default=False)
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List the passes, a line each; of one, what it removes, why it is exact, and its options.
 
+    --json has all of that, of every pass or of the one.
+    """
+    from hubpublish.cli import explained
+
+    entries = explained.pass_entries(name)
     if as_json:
-        emit_json({"passes": [_pass_entry(each) for each in PASSES.values()]})
-        return
-    for each in PASSES.values():
-        entry = _pass_entry(each)
-        emit(f"{entry['name']} ({'exact' if entry['exact'] else 'approximate'})", style="bold")
-        for name, option in entry["options"].items():
-            emit(f"  {name} = {option['default']}: {option['description']}")
-        for line in prose(entry["documentation"]):
-            emit(f"  {line}" if line else "")
-        emit()
+        emit_json({"passes": entries})
+    elif name is not None:
+        explained.show_one(entries[0])
+    else:
+        explained.show_list(entries)
 
 
 @app.command(epilog=examples("hubpublish devices", "hubpublish devices --json"))
@@ -257,18 +257,3 @@ def devices(as_json: Json = False) -> None:
     )
     emit()
     emit_table(["runtime", "what it is"], [[each.name, each.summary] for each in runtimes])
-
-
-def _pass_entry(each: Any) -> dict[str, Any]:
-    module = python_inspect.getmodule(each)
-    fields = each.Options.model_fields
-    return {
-        "name": each.name,
-        "exact": each.exact,
-        "summary": python_inspect.getdoc(each),
-        "options": {
-            name: {"default": field.default, "description": field.description}
-            for name, field in fields.items()
-        },
-        "documentation": python_inspect.cleandoc(module.__doc__ or "") if module else "",
-    }

@@ -17,6 +17,7 @@ from hubpublish.errors import HubpublishError
 from hubpublish.words import printable
 
 _PROSE_WIDTH = 76
+_OWN_LINE = ("- ", "Source: ")  # what begins on a line of its own in prose
 
 
 def emit_json(document: Mapping[str, Any]) -> None:
@@ -30,13 +31,34 @@ def emit(line: str = "", style: str = "") -> None:
 
 
 def prose(text: str) -> list[str]:
-    """The lines of a docstring for a narrow terminal; what is indented in it stays as it is."""
+    """The lines of a docstring for a narrow terminal; what is indented in it stays as it is.
+
+    Items, which begin with ``- ``, and sources are on lines of their own.
+    """
     lines: list[str] = []
     for block in text.replace("``", "`").split("\n\n"):
         if lines:
             lines.append("")
-        lines += block.splitlines() if block.startswith(" ") else textwrap.wrap(block, _PROSE_WIDTH)
+        if block.startswith(" "):
+            lines += block.splitlines()
+            continue
+        for part in _parts(block):
+            lines += textwrap.wrap(
+                part, _PROSE_WIDTH, subsequent_indent="  " if part.startswith("- ") else ""
+            )
     return lines
+
+
+def _parts(block: str) -> list[str]:
+    """A paragraph cut where a line of its own begins: an item, what comes after the last one, a source."""
+    parts: list[str] = []
+    for line in block.splitlines():
+        in_item = bool(parts) and parts[-1].startswith("- ")
+        if not parts or line.startswith(_OWN_LINE) or (in_item and not line.startswith(" ")):
+            parts.append(line)
+        else:
+            parts[-1] += f" {line.strip()}"
+    return parts
 
 
 def emit_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -59,6 +81,11 @@ def emit_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 def note(line: str) -> None:
     """Print lines of progress."""
     _stderr().print(Text(_safe(line), style="dim"), soft_wrap=True)
+
+
+def warn(line: str) -> None:
+    """Print what a command that succeeded leaves wrong."""
+    _stderr().print(Text.assemble(("warning: ", "bold yellow"), _safe(line)), soft_wrap=True)
 
 
 def emit_error(error: HubpublishError, *, as_json: bool) -> int:

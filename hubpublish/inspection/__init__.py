@@ -1,4 +1,4 @@
-"""What stands in the way of a model on a device, node by node, and which pass removes it.
+"""What stands in the way of a model on a device, node by node, and which passes may remove it.
 
 ``findings.py`` looks at the nodes, ``remedies.py`` asks the passes, ``groups.py`` puts equal findings
 together, ``by_runtime.py`` tells the runtimes apart, ``choice.py`` picks passes by them, ``requirements.py``

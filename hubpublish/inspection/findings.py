@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +18,7 @@ from hubpublish.devices.placement import Placement, Side, place
 from hubpublish.devices.runtimes import Failure, Runtime, all_runtimes
 from hubpublish.inspection.by_runtime import fails_on, on_cpu_in
 from hubpublish.inspection.groups import group
-from hubpublish.inspection.models import WASM_BYTES, Finding, Inspection, Totals
+from hubpublish.inspection.models import STOPPING, WASM_BYTES, Finding, Inspection, Totals
 from hubpublish.inspection.remedies import Remedies
 from hubpublish.model import Scope, graph_statistics, node_label
 from hubpublish.model.constants import integer_of
@@ -51,13 +51,14 @@ def inspect(model: ir.Model, profile: Profile, runtime: Runtime | None = None) -
     runtimes = (runtime,) if runtime is not None else all_runtimes()
     loaded = load_like_a_runtime(model)
     placement = place(loaded, runtimes)
-    found = _Inspector(placement, profile, runtimes).run()
+    inspector = _Inspector(placement, profile, runtimes)
+    found = inspector.run()
     return Inspection(
         profile=profile.name,
         runtimes=tuple(each.name for each in runtimes),
         statistics=graph_statistics(model),
         fit=measure_fit(model, profile, runtime, _shaders(model, placement)),
-        totals=_totals(placement, runtimes),
+        totals=_totals(placement, runtimes, inspector.nodes),
         groups=group(found, loaded.tensors.nbytes),
         findings=tuple(each.finding for each in found),
         fails_on=fails_on((each.finding for each in found), runtimes),
@@ -73,16 +74,18 @@ def _shaders(model: ir.Model, placement: Placement) -> dict[ir.Node, tuple[str, 
     return {node: where for node, _ in loaded.live if (where := placement.perhaps_on_gpu(node))}
 
 
-def _totals(placement: Placement, runtimes: Where) -> Totals:
+def _totals(placement: Placement, runtimes: Where, nodes: Mapping[Problem, set[ir.Node]]) -> Totals:
     copies = {side: [copy for copy in placement.copies if copy.to_host is side] for side in (True, False)}
-    on_gpu, loaded = placement.on(Side.GPU), placement.loaded
+    loaded = placement.loaded
+    failing = set().union(*(nodes[problem] for problem in STOPPING))
     sizes = measure_sizes(placement)
     fits = sizes.peak_live_bytes < WASM_BYTES
     return Totals(
         nodes=len(placement.loaded.live),
-        on_gpu=len(on_gpu),
-        on_cpu=len(placement.on(Side.CPU)),
-        undecided=len(placement.on(Side.UNKNOWN)),
+        on_gpu=sum(node not in failing for node, _ in placement.on(Side.GPU)),
+        on_cpu=len(nodes[Problem.NO_KERNEL]),
+        undecided=len(nodes[Problem.UNKNOWN]),
+        failing=len(failing),
         copies_from_gpu=len(copies[True]),
         copies_to_gpu=len(copies[False]),
         bytes_from_gpu=sum(copy.nbytes or 0 for copy in copies[True]),
@@ -125,6 +128,7 @@ class _Inspector:
         self._profile = profile
         self._runtimes = runtimes
         self._remedies = Remedies(placement)
+        self.nodes: dict[Problem, set[ir.Node]] = {problem: set() for problem in Problem}
         self._failing: dict[str, list[tuple[Runtime, Failure]]] = defaultdict(list)
         for runtime in runtimes:
             for failure in runtime.failures:
@@ -135,12 +139,13 @@ class _Inspector:
 
     def run(self) -> list[Found]:
         checks = (self._placed, self._fails, self._slots, self._sizes, self._half)
-        return [
-            found
-            for node, scope in self._placement.loaded.live
-            for check in checks
-            for found in check(node, functools.partial(self._finding, node, scope))
-        ]
+        made = []
+        for node, scope in self._placement.loaded.live:
+            for check in checks:
+                for found in check(node, functools.partial(self._finding, node, scope)):
+                    self.nodes[found.finding.problem].add(node)
+                    made.append(found)
+        return made
 
     def _finding(
         self, node: ir.Node, scope: Scope, problem: Problem, where: Where, **rest: object
@@ -228,7 +233,7 @@ class _Inspector:
                 finding(
                     Problem.STORAGE_BUFFERS,
                     self._named(list(over)),
-                    what=f"binds {slots} of {limit}",
+                    what=_binds(slots, self._profile.storage_buffers, over),
                     happens="does not compile",
                     amount=slots,
                     allowed=limit,
@@ -263,6 +268,16 @@ class _Inspector:
         if _is_half(node, self._placement):
             what, happens = "shader-f16 is not available", "does not compile"
             yield Found(finding(Problem.SHADER_F16, where, dtype="float16", what=what, happens=happens))
+
+
+def _binds(slots: int, granted: int, over: Mapping[str, int]) -> str:
+    """Why so many are too many: for the device, for runtimes that take fewer than it grants, or both."""
+    limit = min(over.values())
+    why = [f"{granted} granted"] if slots > granted else []
+    if limit < granted:
+        names = [name for name, its in over.items() if its == limit]
+        why.append(f"{' and '.join(names)} take{'s' if len(names) == 1 else ''} only {limit}")
+    return ", ".join([f"binds {slots}", *why])
 
 
 def total(values: Sequence[ir.Value], nbytes: Callable[[ir.Value], int | None]) -> int | None:

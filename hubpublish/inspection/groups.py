@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import onnx_ir as ir
 
-from hubpublish.inspection.models import Finding, Group
+from hubpublish.inspection.models import STOPPING, Finding, Group
 from hubpublish.passes.removes import Problem
 from hubpublish.words import readable_binary_bytes
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 #: What keeps a model from running comes first.
 ORDER: Final = (
-    *(Problem.STORAGE_BUFFERS, Problem.FAILS, Problem.EMPTY, Problem.SHADER_F16, Problem.BUFFER),
-    *(Problem.BINDING, Problem.NO_KERNEL, Problem.UNKNOWN),
+    *STOPPING,
+    *(Problem.BUFFER, Problem.BINDING, Problem.NO_KERNEL, Problem.UNKNOWN),
 )
 SIZES: Final = frozenset({Problem.BINDING, Problem.BUFFER})
 
@@ -71,8 +71,9 @@ def _what(findings: Sequence[Finding]) -> str:
     amounts = sorted({each.amount for each in findings if each.amount is not None})
     if len(amounts) < 2:
         return findings[0].what
-    low, high, allowed = amounts[0], amounts[-1], findings[0].allowed or 0
+    low, high = amounts[0], amounts[-1]
     if findings[0].problem in SIZES:
-        over = readable_binary_bytes(allowed)
+        over = readable_binary_bytes(findings[0].allowed or 0)
         return f"{findings[0].problem} of up to {readable_binary_bytes(high)} over {over}"
-    return f"binds {low} to {high} of {allowed}"
+    widest = max(findings, key=lambda each: each.amount or 0)
+    return f"binds {low} to {high}, {widest.what.partition(', ')[2]}"

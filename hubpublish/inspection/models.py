@@ -14,6 +14,9 @@ from hubpublish.passes.removes import Problem
 
 WASM_BYTES: Final = 2**32  # of memory that WebAssembly with 32-bit addresses has
 
+#: What keeps a model from running: of such a node the runtime gets no result, or a wrong one.
+STOPPING: Final = (Problem.STORAGE_BUFFERS, Problem.FAILS, Problem.EMPTY, Problem.SHADER_F16)
+
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -24,12 +27,13 @@ class Finding(_Frozen):
 
     Attributes:
         dtype: The element type that is wrong; "" if none is.
-        what: Such as ``binds 17 of 8``, ``no kernel for int64 Clip``.
+        what: Such as ``binds 17, 8 granted``, ``no kernel for int64 Clip``.
         happens: What the runtime does then.
         amount, allowed: Storage buffers or bytes that the node takes, and that there are.
         bytes_from_gpu, bytes_to_gpu: Bytes that are copied because the node is on the CPU, once each; None
             if a size is not known.
-        passes: The passes that may remove it, in the order in which they are listed.
+        passes: The passes for such nodes, in the order in which they are listed. Whether one can rewrite this
+            very node was not tried.
         runtimes: Where it is so.
         believed: Whether that is believed of one of those runtimes, and not measured.
     """
@@ -74,9 +78,15 @@ class Group(_Frozen):
 class Totals(_Frozen):
     """Sums over the model as a runtime has it once it is loaded.
 
+    Of several runtimes the worst counts for each figure by itself: a node that fails in one of them and runs
+    on the CPU in another is in both figures.
+
     Attributes:
         nodes: Nodes that are left; constants are folded and equal nodes merged then.
-        on_gpu, on_cpu, undecided: How many run where; undecided if an element type is not known.
+        on_gpu, on_cpu: How many run where.
+        failing: How many do not: they do not compile for the device, or the runtime fails at them; see
+            `STOPPING`.
+        undecided: Of how many it is not known where they run, because an element type is not known.
         copies_from_gpu, copies_to_gpu: Tensors that are copied in each run.
         bytes_from_gpu, bytes_to_gpu: Their bytes, as far as known.
         unknown_copies: Copies of unknown size.
@@ -92,6 +102,7 @@ class Totals(_Frozen):
     on_gpu: int
     on_cpu: int
     undecided: int
+    failing: int = 0  # reports of before do not have it
     copies_from_gpu: int
     copies_to_gpu: int
     bytes_from_gpu: int

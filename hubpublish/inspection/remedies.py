@@ -1,4 +1,4 @@
-"""Which pass removes what is wrong with a node: asked of the passes, which declare it."""
+"""Which passes may remove what is wrong with a node: asked of the passes, which declare it; none is tried."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ import onnx
 import onnx_ir as ir
 
 from hubpublish.errors import SourceError, UnsupportedModelError, UsageError
-from hubpublish.model import external, leftovers, unsupported
+from hubpublish.model import external, leftovers, undefined, unsupported
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,11 @@ def load(path: Path) -> ir.Model:
     Raises:
         SourceError: The file or its external data is missing, or its location leaves the folder.
         UnsupportedModelError: It is no ONNX file, or holds what a rewrite would lose; see
-            `unsupported.refuse`.
+            `unsupported.refuse`; or it uses values that nothing gives.
     """
     proto = _parsed(path)
     unsupported.refuse(proto, path)
+    undefined.refuse(proto, path)
     try:
         model = ir.from_proto(proto)
         leftovers.remember(proto, model)

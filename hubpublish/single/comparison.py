@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+
+import numpy as np
 
 from hubpublish.errors import SourceError, UsageError
 from hubpublish.recipe import InputSpec, Tolerance, VerifySpec, WebGpuSpec
 from hubpublish.single.options import parse_gate, valid
 from hubpublish.verify import Verification, parse_input, parse_shape, parse_value, verification_error, verify
+from hubpublish.verify.asking import by_option, hinted_by_option
 from hubpublish.verify.webgpu import WebGpuVerification, verify_webgpu, webgpu_error
 from hubpublish.words import plural
 
@@ -38,9 +42,12 @@ def verify_files(
         inputs=valid(lambda: InputSpec.model_validate(inputs)),
     )
     given = dict(parse_input(text) for text in files)
-    result = verify(original, rewritten, spec=spec, base_dir=Path(), given=given, cache=cache, progress=say)
+    with _in_options():
+        result = verify(
+            original, rewritten, spec=spec, base_dir=Path(), given=given, cache=cache, progress=say
+        )
     if not result:
-        raise verification_error(result)
+        raise verification_error(hinted_by_option(result))
     return result
 
 
@@ -77,19 +84,29 @@ def verify_files_on_webgpu(
         "bounds": bounds,
         "original": True,
     }
-    result = verify_webgpu(
-        original,
-        rewritten,
-        spec=valid(lambda: WebGpuSpec.model_validate(given), "--gate", BOUNDS),
-        inputs=valid(lambda: InputSpec.model_validate(inputs)),
-        base_dir=Path(),
-        given=dict(parse_input(text) for text in files),
-        cache=cache,
-        progress=say,
-    )
+    with _in_options():
+        result = verify_webgpu(
+            original,
+            rewritten,
+            spec=valid(lambda: WebGpuSpec.model_validate(given), "--gate", BOUNDS),
+            inputs=valid(lambda: InputSpec.model_validate(inputs)),
+            base_dir=Path(),
+            given=dict(parse_input(text) for text in files),
+            cache=cache,
+            progress=say,
+        )
     if not result:
         raise webgpu_error(result)
     return result
+
+
+@contextmanager
+def _in_options() -> Iterator[None]:
+    try:
+        yield
+    except UsageError as error:
+        by_option(error)
+        raise
 
 
 def _comparable(
@@ -106,7 +123,20 @@ def _comparable(
 
 
 def in_words(result: Verification) -> str:
-    """A verification that passed, in a line."""
+    """A verification that passed, in a line: the gate that was asked for, and a stronger one that holds."""
+    asked = _gate_in_words(result.gate)
+    in_fact = f" (in fact {result.held})" if result.held not in ("tolerance", result.gate) else ""
     levels = " and ".join(level.level for level in result.levels)
     inputs = plural(len(result.inputs), "input")
-    return f"{result.held} on {inputs} (optimizations {levels}), {result.runtime}"
+    return f"{asked}{in_fact} on {inputs} (optimizations {levels}), {result.runtime}"
+
+
+def _gate_in_words(gate: str | dict[str, float]) -> str:
+    if isinstance(gate, str):
+        return gate
+    return ", ".join(f"{name} {_bound_in_words(bound)}" for name, bound in gate.items())
+
+
+def _bound_in_words(bound: float) -> str:
+    """As people write it: ``1e-3``, ``0.25``."""
+    return np.format_float_scientific(bound, trim="-", exp_digits=1) if 0 < bound < 0.01 else f"{bound:g}"

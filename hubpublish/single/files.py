@@ -6,12 +6,15 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import onnx_ir as ir
+
 from hubpublish.devices import Device, NodeWidth
 from hubpublish.devices.fit import node_widths
 from hubpublish.devices.runtimes import all_runtimes
-from hubpublish.errors import UsageError
+from hubpublish.errors import UnsupportedModelError, UsageError
 from hubpublish.inspection import Auto, Inspection, inspect
 from hubpublish.model import load
+from hubpublish.passes.validity import require_supported_opsets
 from hubpublish.report import FileRecord, PassReport
 from hubpublish.rewrite import Rewrite, rewrite
 from hubpublish.single.options import find_profile, find_runtime, parse_passes
@@ -20,10 +23,16 @@ WIDEST = 50  # nodes that an inspection lists
 
 
 class FileInspection(Inspection):
-    """What an inspection says of a file; ``widest`` are the nodes that take most storage buffers."""
+    """What an inspection says of a file.
+
+    Attributes:
+        widest: The nodes that take most storage buffers.
+        refused: Why no pass takes the model, and what to do about it; None if nothing speaks against it.
+    """
 
     file: str
     widest: tuple[NodeWidth, ...]
+    refused: str | None = None
 
 
 def rewrite_file(
@@ -76,7 +85,17 @@ def inspect_file(path: Path, device: str, runtime: str | None = None) -> FileIns
     runtimes = all_runtimes() if its is None else (its,)
     widths = sorted(node_widths(model, profile, runtimes), key=lambda width: -width.slots)
     fields = {name: getattr(found, name) for name in Inspection.model_fields}
-    return FileInspection(**fields, file=str(path), widest=tuple(widths[:WIDEST]))
+    return FileInspection(
+        **fields, file=str(path), widest=tuple(widths[:WIDEST]), refused=_why_refused(model)
+    )
+
+
+def _why_refused(model: ir.Model) -> str | None:
+    try:
+        require_supported_opsets(model)
+    except UnsupportedModelError as error:
+        return f"{error.what}; {error.hint}" if error.hint else error.what
+    return None
 
 
 def write_report(done: Rewrite, path: Path) -> None:

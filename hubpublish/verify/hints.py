@@ -12,7 +12,7 @@ HINTS: Mapping[FailureKind, str] = {
     "original_crashed": "nothing is wrong with the rewrite, but it cannot be proved on this runtime; "
     "try another version of onnxruntime",
     "original_does_not_load": "check the source file; the runtime may lack an operator or an opset of it",
-    "original_fails": "give inputs that the model accepts: --value, --input and --shape, or verify.inputs",
+    "original_fails": "give inputs that the model accepts with verify.inputs (values, shapes, images)",
     "original_not_deterministic": "seed the model's random operators, so that its outputs repeat",
     "output_independent_of_input": "give other inputs with verify.inputs (values, ranges, images), "
     "or check that the model is the one you mean",

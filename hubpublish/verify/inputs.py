@@ -19,6 +19,7 @@ import numpy as np
 
 from hubpublish.errors import UnsupportedModelError, UsageError
 from hubpublish.verify import images
+from hubpublish.verify.asking import to_set
 from hubpublish.verify.result import InputSummary, TensorSummary
 from hubpublish.verify.shapes import Shapes, check_names
 from hubpublish.verify.signature import Signature, TensorInput
@@ -229,7 +230,7 @@ def _check_makeable(tensor: TensorInput) -> None:
         raise UsageError(
             f"input {tensor.name!r} is text, which cannot be made up",
             where=f"input {tensor.name}",
-            hint=f"give it a value: --value {tensor.name}=TEXT, or verify.inputs.values in the recipe",
+            **to_set("set", "values", tensor.name, "TEXT"),
         )
     if tensor.packed or tensor.kind not in ("float", "int", "bool", "complex"):
         raise UnsupportedModelError(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hubpublish.errors import UsageError
+from hubpublish.verify.asking import to_set
 from hubpublish.verify.signature import TensorInput
 
 
@@ -59,7 +60,9 @@ class Shapes:
             if isinstance(dimension, str):
                 known, by = self._symbols.setdefault(dimension, (size, tensor.name))
                 if known != size:
-                    raise _contradiction(tensor, what, shape, f"{dimension} is {known} in input {by!r}")
+                    raise _contradiction(
+                        tensor, what, shape, f"{_named(dimension)} is {known} in input {by!r}"
+                    )
         self._known[tensor.name] = shape
 
     def of(self, tensor: TensorInput) -> tuple[int, ...]:
@@ -71,7 +74,7 @@ class Shapes:
         if tensor.name in self._known:
             return self._known[tensor.name]
         if tensor.shape is None:
-            raise _unsettled(tensor, "the model declares no shape for it", "1,3,...")
+            raise _unsettled(tensor, "the model declares no shape for it", "1, 3, ...")
         sizes: list[int] = []
         for axis, dimension in enumerate(tensor.shape):
             if isinstance(dimension, int):
@@ -81,10 +84,10 @@ class Shapes:
             elif axis == 0:
                 sizes.append(1)
             else:
-                example = ",".join(
+                example = ", ".join(
                     str(size) if isinstance(size, int) else "N" for size in (*sizes, *tensor.shape[axis:])
                 )
-                symbol = f" ({dimension})" if dimension else ""
+                symbol = f" ({_named(dimension)})" if dimension else ""
                 raise _unsettled(tensor, f"dimension {axis}{symbol} is symbolic", example)
         return tuple(sizes)
 
@@ -103,8 +106,8 @@ def _unsettled(tensor: TensorInput, why: str, example: str) -> UsageError:
     return UsageError(
         f"the shape of input {tensor.name!r} is not known: {why}",
         where=f"input {tensor.name}",
-        hint=f"set it: --shape {tensor.name}={example}, or verify.inputs.shapes in the recipe",
         kind="unknown_shape",
+        **to_set("set", "shapes", tensor.name, f"[{example}]"),
     )
 
 
@@ -112,10 +115,15 @@ def _contradiction(tensor: TensorInput, what: str, shape: Sequence[int], but: st
     return UsageError(
         f"the {what} given for input {tensor.name!r} is {_text(shape)}, but {but}",
         where=f"input {tensor.name}",
-        hint=f"correct --{what} {tensor.name}=..., or verify.inputs.{what}s in the recipe",
         kind="shape_mismatch",
+        **to_set("correct", f"{what}s", tensor.name),
     )
 
 
 def _text(shape: Sequence[object]) -> str:
-    return f"[{', '.join('?' if size is None else str(size) for size in shape)}]"
+    return f"[{', '.join('?' if size is None else _named(size) for size in shape)}]"
+
+
+def _named(size: object) -> str:
+    """A size, or the name of one: in quotes if it could be taken for a number."""
+    return repr(size) if isinstance(size, str) and not size.isidentifier() else str(size)

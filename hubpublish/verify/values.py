@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hubpublish.errors import UsageError
+from hubpublish.verify.asking import to_set
 from hubpublish.verify.signature import TensorInput
 
 
@@ -103,6 +104,6 @@ def _unfit(tensor: TensorInput, why: str) -> UsageError:
     return UsageError(
         f"the value given for input {tensor.name!r} does not fit its type, {tensor.dtype}: {why}",
         where=f"input {tensor.name}",
-        hint=f"correct --value {tensor.name}=..., or verify.inputs.values in the recipe",
         kind="value_mismatch",
+        **to_set("correct", "values", tensor.name),
     )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hubpublish.recipe import InputSpec, WebGpuSpec
 
 HINTS: Mapping[Kind, str] = {
-    "webgpu_fails": "`hubpublish inspect` says what stands in the way of a model, and which pass removes it",
+    "webgpu_fails": "`hubpublish inspect` says what stands in the way of a model, and which pass may help",
     "webgpu_on_cpu": "no node of the model has a kernel on WebGPU; see `hubpublish inspect`",
     "webgpu_different": "widen the bounds only if you know why the results may differ so much",
 }
