@@ -228,8 +228,10 @@ def _preview(api: HfApi, plan: Plan, report: Report, space: Workspace) -> None:
 def _message(report: Report) -> Message:
     origin = f"{report.source.repo} at {report.source.commit}"
     passes = ", ".join(dict.fromkeys(each.name for variant in report.variants for each in variant.passes))
+    source = f"{report.source.repo}@{report.source.commit[:12]}"
+    rewritten = any(variant.was_rewritten for variant in report.variants)
     return Message(
-        f"Rewrite of {report.source.repo}@{report.source.commit[:12]} for {report.device.name}",
+        f"{'Rewrite' if rewritten else 'Unchanged graph'} of {source} for {report.device.name}",
         f"Source: {origin}\nPasses: {passes}\nMade by hubpublish {report.versions['hubpublish']}; "
         "what was done and measured is in report.json.",
     )

@@ -142,6 +142,8 @@ def test_a_card_with_what_the_hub_takes_and_a_recipe_does_not(api: HfApi) -> Non
     fill(api, {"README.md": card.encode(), "model.onnx": b"a"})
     made = recipe.loads(draft(api, REPO).text)
     assert (made.card.license, made.card.pipeline_tag) == ("unknown", None)
+    assert "# - the source has no config.json" in draft(api, REPO).text
+    assert "the card's example is then one for ONNX Runtime Web" in draft(api, REPO).text
     assert made.card.tags == ("good", "webgpu", "onnx")
 
 

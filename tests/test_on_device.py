@@ -53,6 +53,8 @@ def test_needs_in_words() -> None:
     needs = Requirements(requiredLimits=limits, requiredFeatures=("shader-f16",), **sizes)
     words = "1 storage buffer per shader, tensors of up to 256 MiB, the feature `shader-f16`"
     assert needs_in_words(needs) == words
+    failing = needs.model_copy(update={"failsOn": ("web-1.22", "web-1.23")})
+    assert needs_in_words(failing) == f"{words}, a runtime other than web-1.22 or web-1.23"
 
 
 def test_the_runtime_is_named() -> None:

@@ -202,6 +202,7 @@ def test_a_model_that_needs_no_rewrite_is_published_all_the_same(publication: Pu
     card = card_of(publication)
     assert "No failure of the original on this device is known." in card
     assert "as they are: no pass found anything to replace" in card
+    assert publication.commits()[0].startswith("Unchanged graph of acme/small@")
     warning = f"{MODEL}: nothing was rewritten, the file is upstream's graph, written again"
     assert publication.said.index(warning) < publication.said.index(f"publishing to {TARGET}")
     assert publication.nothing_is_published("acme/other")
