@@ -16,7 +16,7 @@ from hubpublish.devices.loaded import load_like_a_runtime
 from hubpublish.devices.needs import bound_by, measure_sizes
 from hubpublish.devices.placement import Placement, Side, place
 from hubpublish.devices.runtimes import Failure, Runtime, all_runtimes
-from hubpublish.inspection.groups import group
+from hubpublish.inspection.groups import group, total
 from hubpublish.inspection.models import WASM_BYTES, Finding, Inspection, Totals
 from hubpublish.inspection.remedies import Remedies
 from hubpublish.model import Scope, graph_statistics, node_label
@@ -260,10 +260,3 @@ class _Inspector:
         if _is_half(node, self._placement):
             what, happens = "shader-f16 is not available", "does not compile"
             yield Found(finding(Problem.SHADER_F16, where, dtype="float16", what=what, happens=happens))
-
-
-def total(values: Sequence[ir.Value], nbytes: Callable[[ir.Value], int | None]) -> int | None:
-    """Bytes of tensors, each counted once; None if one is not known."""
-    sizes = [nbytes(value) for value in dict.fromkeys(values)]
-    known = [size for size in sizes if size is not None]
-    return sum(known) if len(known) == len(sizes) else None
