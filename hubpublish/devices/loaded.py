@@ -18,9 +18,9 @@ import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
 
 from hubpublish.devices.tensors import Tensors
-from hubpublish.errors import UnsupportedModelError
 from hubpublish.model import Scope, constant_of, scopes, sort_topologically
 from hubpublish.model.constants import constant_tensor_of, integer_of, is_onnx
+from hubpublish.model.scopes import bodies, cycle_error
 
 NOT_FOLDED: Final = frozenset(
     """
@@ -137,10 +137,7 @@ def in_order(graph: ir.Graph) -> list[ir.Node]:
             if not open_[reader]:
                 heapq.heappush(ready, reader)
     if len(order) < len(nodes):
-        raise UnsupportedModelError(
-            "the graph has a cycle, so its nodes have no order in which they can run",
-            hint="check the file with onnx.checker.check_model; no runtime can load it",
-        )
+        raise cycle_error()
     return order
 
 
@@ -153,15 +150,6 @@ def _producers(node: ir.Node) -> Iterator[ir.Node]:
     for value in values:
         if (producer := value.producer()) is not None:
             yield producer
-
-
-def bodies(node: ir.Node) -> Iterator[ir.Graph]:
-    """The graphs inside an If, Loop or Scan."""
-    for attribute in node.attributes.values():
-        if attribute.type == ir.AttributeType.GRAPH and not attribute.is_ref():
-            yield attribute.as_graph()
-        elif attribute.type == ir.AttributeType.GRAPHS and not attribute.is_ref():
-            yield from attribute.as_graphs()
 
 
 class _Loading:
@@ -194,7 +182,7 @@ class _Loading:
             return True
         if is_onnx(node, "Shape") and self._is_static(node):
             return True
-        if node.op_type in NOT_FOLDED or node.domain or any(bodies(node)):
+        if node.op_type in NOT_FOLDED or node.domain or bodies(node):
             return False
         return all(value is None or value in self._to.constants for value in self._to.inputs(node))
 
@@ -247,7 +235,7 @@ class _Loading:
 
     def _is_merged(self, node: ir.Node) -> bool:
         """Whether another node of this scope computes the same; its outputs stand for this one's then."""
-        if node.op_type in NOT_FOLDED or any(bodies(node)) or self._outputs.intersection(node.outputs):
+        if node.op_type in NOT_FOLDED or bodies(node) or self._outputs.intersection(node.outputs):
             return False
         attributes = tuple(sorted((name, _written(each)) for name, each in node.attributes.items()))
         named = tuple(bool(value.name) for value in node.outputs)

@@ -12,8 +12,8 @@ from typing import Final
 import onnx_ir as ir
 from pydantic import BaseModel, ConfigDict
 
-from hubpublish.devices.loaded import bodies
 from hubpublish.devices.placement import Placement, is_on_host
+from hubpublish.model.scopes import bodies
 
 #: Their output is their first input under another shape: it takes no memory.
 VIEWS: Final = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})

@@ -16,6 +16,7 @@ import onnx_ir as ir
 
 from hubpublish.devices.runtimes import Signature, dtype_name, parameters_of
 from hubpublish.model.constants import integer_of
+from hubpublish.model.scopes import bodies
 from hubpublish.passes.proofs.certain import Dims
 from hubpublish.passes.proofs.facts import Proofs
 
@@ -120,11 +121,8 @@ class Tensors:
 
 def _inside(node: ir.Node, position: int) -> ir.Value | None:
     """An output of a body of an If, Loop or Scan."""
-    for attribute in node.attributes.values():
-        if attribute.type == ir.AttributeType.GRAPH and not attribute.is_ref():
-            outputs = attribute.as_graph().outputs
-            return outputs[position] if position < len(outputs) else None
-    return None
+    outputs = next((body.outputs for body in bodies(node)), ())
+    return outputs[position] if position < len(outputs) else None
 
 
 @functools.cache

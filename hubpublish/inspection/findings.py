@@ -17,7 +17,7 @@ from hubpublish.devices.needs import bound_by, measure_sizes
 from hubpublish.devices.placement import Placement, Side, place
 from hubpublish.devices.runtimes import Failure, Runtime, all_runtimes
 from hubpublish.inspection.by_runtime import fails_on, on_cpu_in
-from hubpublish.inspection.groups import group
+from hubpublish.inspection.groups import group, total
 from hubpublish.inspection.models import STOPPING, WASM_BYTES, Finding, Inspection, Totals
 from hubpublish.inspection.remedies import Remedies
 from hubpublish.model import Scope, graph_statistics, node_label
@@ -278,10 +278,3 @@ def _binds(slots: int, granted: int, over: Mapping[str, int]) -> str:
         names = [name for name, its in over.items() if its == limit]
         why.append(f"{' and '.join(names)} take{'s' if len(names) == 1 else ''} only {limit}")
     return ", ".join([f"binds {slots}", *why])
-
-
-def total(values: Sequence[ir.Value], nbytes: Callable[[ir.Value], int | None]) -> int | None:
-    """Bytes of tensors, each counted once; None if one is not known."""
-    sizes = [nbytes(value) for value in dict.fromkeys(values)]
-    known = [size for size in sizes if size is not None]
-    return sum(known) if len(known) == len(sizes) else None

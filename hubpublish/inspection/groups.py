@@ -53,15 +53,16 @@ def _group(members: Sequence[Found], nbytes: Callable[[ir.Value], int | None]) -
         first=first.node if first.scope == "main" else f"{first.node} in {first.scope}",
         what=_what(findings),
         happens=widest.happens,
-        bytes_from_gpu=_once([value for each in members for value in each.from_gpu], nbytes),
-        bytes_to_gpu=_once([value for each in members for value in each.to_gpu], nbytes),
+        bytes_from_gpu=total([value for each in members for value in each.from_gpu], nbytes),
+        bytes_to_gpu=total([value for each in members for value in each.to_gpu], nbytes),
         passes=first.passes,
         runtimes=first.runtimes,
         believed=any(each.believed for each in findings),
     )
 
 
-def _once(values: Sequence[ir.Value], nbytes: Callable[[ir.Value], int | None]) -> int | None:
+def total(values: Sequence[ir.Value], nbytes: Callable[[ir.Value], int | None]) -> int | None:
+    """Bytes of tensors, each counted once; None if one is not known."""
     sizes = [nbytes(value) for value in dict.fromkeys(values)]
     known = [size for size in sizes if size is not None]
     return sum(known) if len(known) == len(sizes) else None

@@ -9,10 +9,9 @@ import onnx_ir as ir
 
 from hubpublish.model import leftovers, rewire
 from hubpublish.model.constants import is_onnx
+from hubpublish.model.scopes import graph_attributes
 
 _Owner: TypeAlias = ir.Node | ir.Value  # a node, or an initializer
-
-_BODIES = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 
 def remove_dead(nodes: Iterable[ir.Node]) -> int:
@@ -63,7 +62,7 @@ def _is_free(owner: _Owner) -> bool:
         return False
     if isinstance(owner, ir.Value):
         return owner.is_initializer() and not owner.is_graph_input()
-    return owner.graph is not None and not any(each.type in _BODIES for each in owner.attributes.values())
+    return owner.graph is not None and not graph_attributes(owner)
 
 
 def _remove(dead: Iterable[_Owner]) -> int:

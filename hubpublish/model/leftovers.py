@@ -16,7 +16,7 @@ from typing import Any, Final
 import onnx
 import onnx_ir as ir
 
-from hubpublish.model.scopes import RESERVED_NAMES, scopes
+from hubpublish.model.scopes import RESERVED_NAMES, bodies_of, graph_attributes, scopes
 
 KEY: Final = "hubpublish.leftovers"
 VALUE_INFO_IN_FUNCTIONS = 10  # IR version; before, onnx_ir moves it to the main graph
@@ -154,15 +154,11 @@ def _pairs(
 def _with_bodies(message: Any, graph: ir.Graph) -> Iterator[tuple[Any, ir.Graph]]:
     yield message, graph
     for node_proto, node in zip(message.node, graph, strict=True):
-        for attribute in node.attributes.values():
-            if attribute.is_ref() or attribute.type not in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
-                continue
+        for attribute in graph_attributes(node):
             (found,) = [each for each in node_proto.attribute if each.name == attribute.name]
-            if attribute.type == ir.AttributeType.GRAPH:
-                yield from _with_bodies(found.g, attribute.as_graph())
-            else:
-                for body, inner in zip(found.graphs, attribute.as_graphs(), strict=True):
-                    yield from _with_bodies(body, inner)
+            messages = [found.g] if found.type == onnx.AttributeProto.GRAPH else found.graphs
+            for body, inner in zip(messages, bodies_of(attribute), strict=not attribute.is_ref()):
+                yield from _with_bodies(body, inner)
 
 
 def _tensors(model: ir.Model) -> Iterator[ir.TensorProtocol]:

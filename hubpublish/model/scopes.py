@@ -18,7 +18,7 @@ RESERVED_NAMES: Final = (
     "hubpublish.reserved_names"  # in a graph's meta: names that no value has, and none may get
 )
 
-_GRAPHS: Final = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+GRAPH_TYPES: Final = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,21 +66,27 @@ def _of_functions(model: ir.Model) -> Iterator[Scope]:
 def _with_bodies(scope: Scope) -> Iterator[Scope]:
     yield scope
     for node in scope.graph:
-        for attribute in _with_graphs(node):
-            for number, body in enumerate(_bodies(attribute)):
+        for attribute in graph_attributes(node):
+            for number, body in enumerate(bodies_of(attribute)):
                 place = f"{scope.label}/{node_label(node)}.{attribute.name}"
                 if attribute.type == ir.AttributeType.GRAPHS:
                     place += f"[{number}]"
                 yield from _with_bodies(replace(scope, graph=body, label=place))
 
 
-def _with_graphs(node: ir.Node) -> list[ir.Attr]:
+def graph_attributes(node: ir.Node) -> list[ir.Attr]:
     """The attributes of a node that hold or stand for graphs."""
     # Of the dict itself: every pass asks every node several times, and a UserDict takes three times as long.
-    return [each for each in node.attributes.data.values() if each.type in _GRAPHS]
+    return [each for each in node.attributes.data.values() if each.type in GRAPH_TYPES]
 
 
-def _bodies(attribute: ir.Attr) -> Sequence[ir.Graph]:
+def bodies(node: ir.Node) -> list[ir.Graph]:
+    """The graphs inside a node, such as an If, Loop or Scan."""
+    return [body for attribute in graph_attributes(node) for body in bodies_of(attribute)]
+
+
+def bodies_of(attribute: ir.Attr) -> Sequence[ir.Graph]:
+    """The graphs that an attribute holds; none if it only stands for one that a function's caller gives."""
     if attribute.type == ir.AttributeType.GRAPH and not attribute.is_ref():
         return [attribute.as_graph()]
     if attribute.type == ir.AttributeType.GRAPHS and not attribute.is_ref():
@@ -100,15 +106,15 @@ def ambiguous_name(model: ir.Model) -> str | None:
 
 
 def _ambiguous_in(graph: ir.Graph, outside: set[str]) -> str | None:
-    bodies = [body for node in graph for attribute in _with_graphs(node) for body in _bodies(attribute)]
-    if not bodies and not outside:
+    inner = [body for node in graph for body in bodies(node)]
+    if not inner and not outside:
         return None
     made = {value.name for node in graph for value in node.outputs if value.name} | set(graph.initializers)
     if clashes := made & outside:
         return min(clashes)
     new = made.union(value.name for value in graph.inputs if value.name) - outside
     outside |= new  # the same set for all bodies: a copy for each would take as long as the graph is large
-    found = next((name for body in bodies if (name := _ambiguous_in(body, outside))), None)
+    found = next((name for body in inner if (name := _ambiguous_in(body, outside))), None)
     outside -= new
     return found
 
@@ -140,11 +146,16 @@ def sort_topologically(model: ir.Model) -> bool:
         with _without_graph_references(model):
             TopologicalSortPass()(model)
     except ValueError as error:
-        raise UnsupportedModelError(
-            "the graph has a cycle, so its nodes have no order in which they can run",
-            hint="check the file with onnx.checker.check_model; no runtime can load it",
-        ) from error
+        raise cycle_error() from error
     return True
+
+
+def cycle_error() -> UnsupportedModelError:
+    """What to raise for a graph with a cycle."""
+    return UnsupportedModelError(
+        "the graph has a cycle, so its nodes have no order in which they can run",
+        hint="check the file with onnx.checker.check_model; no runtime can load it",
+    )
 
 
 def _is_sorted(graph: ir.Graph, done: set[ir.Node]) -> bool:
@@ -152,8 +163,7 @@ def _is_sorted(graph: ir.Graph, done: set[ir.Node]) -> bool:
         producers = [value.producer() for value in node.inputs if value is not None]
         if any(producer is not None and producer not in done for producer in producers):
             return False
-        bodies = [body for attribute in _with_graphs(node) for body in _bodies(attribute)]
-        if not all(_is_sorted(body, done) for body in bodies):
+        if not all(_is_sorted(body, done) for body in bodies(node)):
             return False
         done.add(node)
     return True
@@ -166,11 +176,11 @@ def _without_graph_references(model: ir.Model) -> Iterator[None]:
     for scope in _of_functions(model):
         for node in scope.graph:
             attributes = list(node.attributes.values())
-            if any(attribute.is_ref() for attribute in _with_graphs(node)):
+            if any(attribute.is_ref() for attribute in graph_attributes(node)):
                 hidden[node] = attributes
     for node, attributes in hidden.items():
         for attribute in attributes:
-            if attribute.is_ref() and attribute.type in _GRAPHS:
+            if attribute.is_ref() and attribute.type in GRAPH_TYPES:
                 del node.attributes[attribute.name]
     try:
         yield

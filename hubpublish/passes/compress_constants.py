@@ -38,7 +38,8 @@ from hubpublish.passes.compression.forms import Finder, Form, Plain, same_bits, 
 from hubpublish.passes.compression.nodes import FormMaker
 from hubpublish.passes.folding.halves import Halves
 from hubpublish.passes.folding.operators import FLOATS, INTEGERS
-from hubpublish.passes.folding.twins import MOST_SHARED, may_hold_halves
+from hubpublish.passes.folding.twins import MOST_SHARED
+from hubpublish.passes.half.search import may_have_halves
 from hubpublish.passes.packing import Packing
 from hubpublish.passes.proofs.facts import Proofs
 from hubpublish.passes.storing import Store
@@ -67,7 +68,7 @@ class CompressConstants(TidyPass[CompressConstantsOptions]):
 
     def tidy(self, model: ir.Model, outcome: PassOutcome) -> None:
         names, packing = FreshNames(model), Packing(model, foreign=True)
-        self._least_elements = MOST_SHARED + 1 if may_hold_halves(model) else 1
+        self._least_elements = MOST_SHARED + 1 if may_have_halves(model) else 1
         halves = Halves(model, Proofs(model), lambda value: constant_tensor_of(value) is not None)
         for scope in scopes(model):
             for value in [*_constants(scope)]:

@@ -21,6 +21,7 @@ import onnx_ir as ir
 
 from hubpublish.model import Scope, node_label, scopes
 from hubpublish.model.rewire import detach, remove
+from hubpublish.model.scopes import graph_attributes
 from hubpublish.model.statistics import op_name
 from hubpublish.passes.base import PassOptions, PassOutcome, Skipped
 from hubpublish.passes.half.precision import HalfPrecision
@@ -28,8 +29,6 @@ from hubpublish.passes.proofs.facts import Proofs
 from hubpublish.passes.proofs.types import Types
 from hubpublish.passes.tidy import TidyPass, note_initializer, note_node
 from hubpublish.passes.validity import why_not_onnx
-
-_BODIES = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 
 class RemoveUnused(TidyPass[PassOptions]):
@@ -62,7 +61,7 @@ class RemoveUnused(TidyPass[PassOptions]):
         reason = why_not_onnx(node, model)
         if not self._half.allows_removal(node):
             reason = reason or "takes float16 that is used elsewhere, and may be rounded otherwise without it"
-        if any(attribute.type in _BODIES for attribute in node.attributes.values()):
+        if graph_attributes(node):
             reason = reason or "has a body, which may do what nobody sees"
         if reason:
             skipped = Skipped(node=node_label(node), op=op_name(node), scope=scope.label, reason=reason)

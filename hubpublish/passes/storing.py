@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from hubpublish.model import Scope
 from hubpublish.model.constants import constant_tensor_of
+from hubpublish.model.scopes import GRAPH_TYPES
 from hubpublish.passes.lift_constants import INITIALIZERS_ALONE
 from hubpublish.passes.tidy import INITIALIZER
 
@@ -71,7 +72,7 @@ def node_size(node: ir.Node) -> int:
     for attribute in node.attributes.values():
         if attribute.type == ir.AttributeType.TENSOR:
             size += _ATTRIBUTE_BYTES + _length(attribute.name)
-        elif attribute.type not in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
+        elif attribute.type not in GRAPH_TYPES:
             size += 2 + int(ir.serde.serialize_attribute(attribute).ByteSize())
     return size
 

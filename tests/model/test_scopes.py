@@ -10,7 +10,7 @@ from onnx import helper
 
 from hubpublish.errors import UnsupportedModelError
 from hubpublish.model import FreshNames, node_label, opset_version, scopes, sort_topologically
-from hubpublish.model.scopes import always_given
+from hubpublish.model.scopes import always_given, bodies, graph_attributes
 from tests.models.build import assert_runs_same, nodes, parse, random_feeds, rewrite
 
 NESTED = """<ir_version: 8, opset_import: ["": 13, "local": 1]>
@@ -61,6 +61,20 @@ def test_lists_of_graphs_are_scopes() -> None:
         "main/op.bodies[0]",
         "main/op.bodies[1]",
     ]
+
+
+def test_the_graphs_inside_a_node() -> None:
+    model = parse("""<ir_version: 8, opset_import: ["": 13, "l": 1]> g (bool c) => (float y) {
+        y = If(c) <then_branch = t () => (float a) { a = Neg(c) }, else_branch = e () => (float b) { }> }
+        <domain: "l", opset_import: ["": 13]> F <body> (c) => (y) { y = l.Op <body: graph = @body> (c) }""")
+    model.graph.node[0].attribute.append(helper.make_attribute("more", [helper.make_graph([], "m", [], [])]))
+    made = ir.from_proto(model)
+    (node,), (function,) = made.graph, made.functions.values()
+    assert [body.name for body in bodies(node)] == ["t", "e", "m"]
+    assert [attribute.name for attribute in graph_attributes(node)] == ["then_branch", "else_branch", "more"]
+    (reference,) = function
+    assert bodies(reference) == []
+    assert [attribute.name for attribute in graph_attributes(reference)] == ["body"]
 
 
 def test_overloads_are_told_apart() -> None:

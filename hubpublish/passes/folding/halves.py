@@ -14,6 +14,7 @@ from typing import Final
 import onnx_ir as ir
 
 from hubpublish.model.constants import behind_identities, is_onnx
+from hubpublish.model.scopes import graph_attributes
 from hubpublish.passes.half.precision import HALF, HalfPrecision
 from hubpublish.passes.proofs.facts import Proofs
 from hubpublish.passes.proofs.types import Types
@@ -36,8 +37,6 @@ _MOVERS: Final = frozenset(
     Split Squeeze Transpose Unsqueeze
     """.split()  # noqa: SIM905
 )
-
-_BODIES: Final = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 
 class Halves:
@@ -62,7 +61,7 @@ class Halves:
             return True
         while not (self._depends_on_no_input(value) or self._types.never(value, HALF)):
             node = value.producer()
-            if node is None or any(each.type in _BODIES for each in node.attributes.values()):
+            if node is None or graph_attributes(node):
                 return True
             if self._proofs.opset_for(node) is None:
                 return False

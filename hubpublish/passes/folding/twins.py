@@ -15,8 +15,8 @@ from typing import Final, TypeAlias
 
 import onnx_ir as ir
 
-from hubpublish.model import scopes
 from hubpublish.model.constants import behind_identities, constant_tensor_of, is_onnx
+from hubpublish.passes.half.search import may_have_halves
 from hubpublish.passes.proofs.certain import Array
 
 MOST_SHARED: Final = 8  # elements of constants of which the runtime makes one
@@ -35,7 +35,7 @@ class Twins:
     """
 
     def __init__(self, model: ir.Model, arrays: Mapping[ir.Value, Array]) -> None:
-        self._rounds = may_hold_halves(model)
+        self._rounds = may_have_halves(model)
         self._arrays = arrays
         self._alike: dict[ir.Value, dict[_Key, set[_Inputs]]] = {}
 
@@ -90,28 +90,3 @@ def _users(value: ir.Value) -> Iterator[ir.Node]:
                 seen.update(user.outputs)
             else:
                 yield user
-
-
-def may_hold_halves(model: ir.Model) -> bool:
-    """Whether anything in the model may be of float16."""
-    for scope in scopes(model):
-        given = [value.dtype for value in (*scope.graph.inputs, *scope.graph.initializers.values())]
-        if any(dtype is None or dtype == ir.DataType.FLOAT16 for dtype in given):
-            return True
-        if any(_may_give_halves(node, model) for node in scope.graph):
-            return True
-    return False
-
-
-def _may_give_halves(node: ir.Node, model: ir.Model) -> bool:
-    if node.domain and node.op_identifier() not in model.functions:
-        return True
-    for attribute in node.attributes.values():
-        value = attribute.value
-        if attribute.is_ref():
-            return True
-        if attribute.name in ("to", "dtype") and value == ir.DataType.FLOAT16:
-            return True
-        if attribute.type == ir.AttributeType.TENSOR and value.dtype == ir.DataType.FLOAT16:
-            return True
-    return False

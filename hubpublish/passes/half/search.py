@@ -12,7 +12,7 @@ from typing import Final
 import onnx_ir as ir
 
 from hubpublish.model import scopes
-from hubpublish.model.scopes import ONNX_SPELLINGS
+from hubpublish.model.scopes import ONNX_SPELLINGS, bodies
 
 #: Parts of the names of attributes that say a type, by its number.
 _SAY_TYPES: Final = ("to", "type", "precision")
@@ -39,11 +39,7 @@ def _not_inferred(graph: ir.Graph, model: ir.Model) -> Iterator[ir.Value]:
         if node.domain in ONNX_SPELLINGS or node.op_identifier() in model.functions:
             continue
         yield from node.outputs
-        for attribute in node.attributes.values():
-            if attribute.type == ir.AttributeType.GRAPH and not attribute.is_ref():
-                yield from attribute.as_graph().inputs
-            if attribute.type == ir.AttributeType.GRAPHS and not attribute.is_ref():
-                yield from (value for body in attribute.as_graphs() for value in body.inputs)
+        yield from (value for body in bodies(node) for value in body.inputs)
 
 
 def _may_be_half(value: ir.Value) -> bool:

@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from hubpublish.model import scopes
 from hubpublish.model.constants import is_onnx
+from hubpublish.model.scopes import bodies
 from hubpublish.passes.proofs.facts import Proofs
 
 Names = frozenset[str]  # ONNX's names of types, such as ``tensor(float)``
@@ -157,9 +158,9 @@ def _output_parameter(node: ir.Node, value: ir.Value, opset: int) -> onnx.defs.O
 def _inside(node: ir.Node, value: ir.Value) -> Sequence[ir.Value] | None:
     """The outputs of the bodies of an If, Loop or Scan that become this output of it."""
     position = node.outputs.index(value) + (node.op_type == "Loop")  # whose body gives a condition first
-    bodies = [each.as_graph() for each in node.attributes.values() if each.type == ir.AttributeType.GRAPH]
-    given = [body.outputs[position] for body in bodies if position < len(body.outputs)]
-    return given if given and len(given) == len(bodies) else None
+    inner = bodies(node)
+    given = [body.outputs[position] for body in inner if position < len(body.outputs)]
+    return given if given and len(given) == len(inner) else None
 
 
 def _of_body_input(value: ir.Value, owner: ir.Node | None) -> Names | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 import pytest
 
+from hubpublish.passes.folding.twins import Twins
 from hubpublish.passes.half.search import may_have_halves
 from tests.models.build import parse
 
@@ -22,6 +23,8 @@ FUNCTION = '<domain: "l", opset_import: ["": 17]>'
         ("g (float[2] x) => (float[2] y) { h = Cast<to = 10>(x)  y = Cast<to = 1>(h) }", True),
         ("g (float[2] x) => (float[2] y) { h = Cast<to = 7>(x)  y = Cast<to = 1>(h) }", False),
         ("g (float[2] x) => (float[2] y) <float16 k = {1}> { h = CastLike(x, k)  y = CastLike(h, x) }", True),
+        ("g (int8[2] x, float s) => (float[2] y) { h = DequantizeLinear<output_dtype = 10>(x, s) "
+         "y = Cast<to = 1>(h) }", True),
         ("g () => (float16 y) { y = Constant<value = float16 {1}>() }", True),
         ("g (bool c) => (float y) { y = If(c) <then_branch = t () => (float a) { h = "
          "Constant<value = float16 {1}>() a = Cast<to = 1>(h) }, else_branch = e () => (float b) "
@@ -35,4 +38,6 @@ FUNCTION = '<domain: "l", opset_import: ["": 17]>'
     ],
 )  # fmt: skip
 def test_may_have_halves(text: str, half: bool) -> None:
-    assert may_have_halves(ir.from_proto(parse(f"{HEAD} {text}"))) is half
+    model = ir.from_proto(parse(f"{HEAD} {text}"))
+    assert may_have_halves(model) is half
+    assert Twins(model, {})._rounds is half
