@@ -41,7 +41,7 @@ from huggingface_hub import HfApi  # noqa: E402
 from hubpublish.hub import retry  # noqa: E402
 from hubpublish.localhub import LocalHub  # noqa: E402
 from tests.last_lines import (  # noqa: E402
-    NOT_TESTED,
+    not_tested,
     pytest_sessionfinish,
     pytest_terminal_summary,
     pytest_testnodedown,
@@ -57,8 +57,22 @@ ALICE, ALICE_READ, BOB = "hf_alice_write", "hf_alice_read", "hf_bob_write"
 
 # Longest first, so that no worker is left with a long one at the end; and what shares a dear fixture stays
 # together.
-LONGEST = ("test_fault_matrix", "tests/real/", "test_processes", "tests/conformance/", "tests/demo/")
-TOGETHER = ("tests/real/", "tests/demo/", "tests/localhub/", "tests/upstream/", "tests/workflows/")
+LONGEST = (
+    "test_fault_matrix",
+    "tests/real/",
+    "test_processes",
+    "tests/browser/",
+    "tests/conformance/",
+    "tests/demo/",
+)
+TOGETHER = (
+    "tests/real/",
+    "tests/browser/",
+    "tests/demo/",
+    "tests/localhub/",
+    "tests/upstream/",
+    "tests/workflows/",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -110,7 +124,7 @@ def publication(hub: LocalHub, api: HfApi, tmp_path: Path) -> Publication:
 
 @pytest.fixture(scope="session")
 def webgpu_device(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> object:
-    """A WebGPU device that grants eight storage buffers; without one the test is skipped, and it is told."""
+    """A WebGPU device that grants eight storage buffers; without one a test is skipped, or fails in CI."""
     from hubpublish.errors import UsageError
     from hubpublish.verify import RunLimits
     from hubpublish.verify.webgpu.bench import find_device
@@ -118,6 +132,4 @@ def webgpu_device(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPath
     try:
         return find_device(8, tmp_path_factory.mktemp("webgpu"), RunLimits())
     except UsageError as error:
-        why = f"{error.what}; {error.hint}"
-        pytestconfig.stash.setdefault(NOT_TESTED, {})["WebGPU"] = why
-        pytest.skip(why)
+        raise not_tested(pytestconfig, "WebGPU", f"{error.what}; {error.hint}") from None

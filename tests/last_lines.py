@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import os
+from collections.abc import Generator, Mapping
 from typing import Any
 
 import pytest
@@ -10,6 +11,19 @@ import pytest
 TABLE = "table"  # name of the property of a test whose value is printed
 NOT_TESTED = pytest.StashKey[dict[str, str]]()
 _OUTPUT = "not tested"
+
+
+def without(why: str, environ: Mapping[str, str] = os.environ) -> BaseException:
+    """What a test raises that lacks what it needs: it is skipped, and with CI=true it fails."""
+    if environ.get("CI") == "true":
+        return pytest.fail.Exception(f"{why}; with CI=true everything must be tested", pytrace=False)
+    return pytest.skip.Exception(why)
+
+
+def not_tested(config: pytest.Config, on: str, why: str) -> BaseException:
+    """The same, and the last lines say what was not tested ``on``."""
+    config.stash.setdefault(NOT_TESTED, {})[on] = why
+    return without(why)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

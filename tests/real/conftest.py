@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hubpublish.localhub import LocalHub
-from tests.last_lines import NOT_TESTED
-from tests.real.files import FILES, Unavailable, cache_folder, fetch, without
+from tests.last_lines import NOT_TESTED, without
+from tests.real.files import FILES, Unavailable, cache_folder, fetch
 from tests.real.publications import Publications
 
 

@@ -20,8 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import pytest
-
 CACHE_VARIABLE = "HUBPUBLISH_TEST_CACHE"
 CONNECT_SECONDS = 20  # that a registry may keep silent
 DOWNLOAD_SECONDS = 600.0  # for a whole package; the largest has 136 MB
@@ -118,13 +116,6 @@ FILES = {file.name: file for file in _ALL}
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """Where the files are kept."""
     return Path(environ.get(CACHE_VARIABLE) or Path.home() / ".cache" / "hubpublish-tests")
-
-
-def without(why: str, environ: Mapping[str, str] = os.environ) -> BaseException:
-    """What a test raises whose file cannot be had: it is skipped, and with CI=true it fails."""
-    if environ.get("CI") == "true":
-        return pytest.fail.Exception(f"{why}; with CI=true every file must be tested", pytrace=False)
-    return pytest.skip.Exception(why)
 
 
 def fetch(file: RealFile, cache: Path) -> Path:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.last_lines import without
 from tests.real import files
 from tests.real.files import FILES, RealFile, Unavailable, WrongFile, cache_folder, fetch
 
@@ -167,9 +168,9 @@ def test_the_cache_folder_is_the_environment_s_or_the_home_s() -> None:
 
 def test_a_test_without_its_file_is_skipped_and_in_ci_it_fails() -> None:
     with pytest.raises(pytest.skip.Exception, match="no registry"):
-        raise files.without("no registry", {"CI": ""})
-    with pytest.raises(pytest.fail.Exception, match="no registry; with CI=true every file must be tested"):
-        raise files.without("no registry", {"CI": "true"})
+        raise without("no registry", {"CI": ""})
+    with pytest.raises(pytest.fail.Exception, match="no registry; with CI=true everything must be tested"):
+        raise without("no registry", {"CI": "true"})
 
 
 def test_what_was_not_tested_is_named_in_the_last_lines(tmp_path: Path) -> None:
