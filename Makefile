@@ -13,6 +13,7 @@ demo: $(INSTALLED)  ## The whole of `hubpublish run` on a Hub on this machine, w
 
 test: check  ## Formatting, lint, types, and every test; installs a software GPU and a browser where it may
 	bash tests/install_system.sh
+	bash tests/browser/install.sh
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder
 
 check: $(INSTALLED)
@@ -41,7 +42,7 @@ bench: $(INSTALLED)  ## What a rewrite costs and how that grows, what its result
 	$(BIN)/python bench/nothing_to_do.py
 
 clean:
-	rm -rf $(VENV) demo out dist
+	rm -rf $(VENV) demo out dist tests/browser/node_modules
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

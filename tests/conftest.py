@@ -58,10 +58,11 @@ ALICE, ALICE_READ, BOB = "hf_alice_write", "hf_alice_read", "hf_bob_write"
 # Longest first, so that no worker is left with a long one at the end; and what shares a dear fixture stays
 # together.
 LONGEST = (
-    *("test_fault_matrix", "tests/real/", "test_processes", "tests/workflows/", "tests/verify/"),
-    *("tests/conformance/", "tests/passes/test_fold_constants", "tests/demo/", "tests/upstream/"),
+    *("test_fault_matrix", "tests/real/", "test_processes", "tests/browser/", "tests/workflows/"),
+    *("tests/verify/", "tests/conformance/", "tests/passes/test_fold_constants", "tests/demo/"),
+    "tests/upstream/",
 )
-TOGETHER = ("tests/real/", "tests/demo/", "tests/localhub/", "tests/upstream/")
+TOGETHER = ("tests/real/", "tests/browser/", "tests/demo/", "tests/localhub/", "tests/upstream/")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,0 +1,1 @@
+"""A publication in Transformers.js: in headless Chromium, and in Node."""
