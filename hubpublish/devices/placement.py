@@ -3,10 +3,10 @@
 A node runs on the GPU if the runtime has a kernel for it: for the operator as of its opset, with the
 element types that the node has. Of what is left, a runtime may keep on the CPU what is computed from
 shapes. What has a kernel on neither side and is defined by other operators is replaced by those, and an
-operator that runs with its channels last gets Transposes around it: where that is not followed, it is not
-known where the node runs. A tensor that is made on one side and read on the other is copied once in each graph and
-direction, by a Memcpy node; graph inputs and outputs go to where they are used and are not counted,
-nor are constants, of which both sides get one.
+operator that runs with its channels last gets Transposes around it: where that is not followed, it is
+not known where the node runs. A tensor that is made on one side and read on the other is copied once in
+each graph and direction, by a Memcpy node; graph inputs and outputs go to where they are used and are not
+counted, nor are constants, of which both sides get one.
 Source: ONNX Runtime's kernel lookup, ``GetCpuPreferredNodes`` and ``MemcpyTransformer``; compared with
 ``get_provider_graph_assignment_info`` and the Memcpy nodes of the native plugin 0.4.0.
 """

@@ -1,8 +1,8 @@
 """Write the kernel table of the native WebGPU execution provider from the installed plugin.
 
-Run it as ``python -m hubpublish.devices.refresh``, with ``onnxruntime-ep-webgpu`` installed; the plugin tells
-nothing where there is no device, a software one will do. What it does not tell (failures, limits) is kept from
-the file that is there.
+Run it as ``python -m hubpublish.devices.refresh``, with ``onnxruntime-ep-webgpu`` installed; the plugin
+tells nothing where there is no device, a software one will do. What it does not tell (failures, limits) is
+kept from the file that is there.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 
 import onnx
 
+from hubpublish.devices.runtimes import is_of_others
 from hubpublish.errors import UsageError
 
 PROVIDER, CPU_PROVIDER = "WebGpuExecutionProvider", "CPUExecutionProvider"
@@ -52,7 +53,8 @@ def read_plugin() -> dict[str, Any]:
     except RuntimeError as error:
         raise UsageError(str(error), where="onnxruntime-ep-webgpu", kind="no_webgpu_device") from None
     kernels, on_cpu = _by_op(definitions), _by_op(state.get_registered_ep_kernel_defs(CPU_PROVIDER))
-    of_others = {each.name for each in onnx.defs.get_all_schemas_with_history() if _is_of_others(each)}
+    schemas = onnx.defs.get_all_schemas_with_history()
+    of_others = {each.name for each in schemas if not each.domain and is_of_others(each)}
     return {
         "summary": f"onnxruntime-ep-webgpu {version('onnxruntime-ep-webgpu')}, the native plugin",
         "source": f"read from the plugin under onnxruntime {onnxruntime.__version__}",
@@ -69,10 +71,6 @@ def _by_op(definitions: Iterable[Any]) -> dict[str, list[Any]]:
         if each.domain in DOMAINS and each.op_name not in COPIES:
             kernels[_op(each.domain, each.op_name)].append(each)
     return kernels
-
-
-def _is_of_others(schema: Any) -> bool:
-    return not schema.domain and (schema.has_function or schema.has_context_dependent_function)
 
 
 def _op(domain: str, op_type: str) -> str:

@@ -56,6 +56,9 @@ class Failure(_Frozen):
         attributes: Integer attributes that the node must have; none: any node.
         output: The node has this output; None: any node.
         empty: This input certainly has no elements; None: any node.
+        threes: Its weights certainly are such as a convolution reads in vectors of three: one group of input
+            channels that are a multiple of 3, not of 4, and more than 3, a multiple of 4 output channels,
+            and a kernel larger than one.
         happens: What the runtime does then.
         source: How that is known.
     """
@@ -64,6 +67,7 @@ class Failure(_Frozen):
     attributes: dict[str, int] = {}
     output: int | None = None
     empty: int | None = None
+    threes: bool = False
     happens: str
     source: str
 
@@ -172,8 +176,13 @@ def parameters_of(op_type: str, domain: str, opset: int) -> tuple[int, Signature
     return schema.since_version, Signature(
         inputs=tuple(f"{each.name}:{each.type_str}" for each in schema.inputs),
         outputs=tuple(f"{each.name}:{each.type_str}" for each in schema.outputs),
-        of_others=schema.has_function or schema.has_context_dependent_function,
+        of_others=is_of_others(schema),
     )
+
+
+def is_of_others(schema: Any) -> bool:
+    """Whether ONNX defines an operator by others."""
+    return bool(schema.has_function or schema.has_context_dependent_function)
 
 
 @functools.cache

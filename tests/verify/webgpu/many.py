@@ -19,7 +19,6 @@ import onnx_ir as ir
 from hubpublish.devices.loaded import load_like_a_runtime
 from hubpublish.devices.placement import Placement, Side, place
 from hubpublish.devices.runtimes import Runtime
-from hubpublish.model.statistics import op_name
 from hubpublish.verify.webgpu.bench import Device
 
 SCRIPT = Path(__file__).with_name("sessions.py")
@@ -72,7 +71,9 @@ class Real:
     @property
     def on_cpu(self) -> list[str]:
         """Operators on the CPU."""
-        return sorted(f"{domain}::{op}" if domain else op for on_gpu, domain, op, _ in self.nodes if not on_gpu)
+        return sorted(
+            f"{domain}::{op}" if domain else op for on_gpu, domain, op, _ in self.nodes if not on_gpu
+        )
 
     @property
     def has_no_kernel(self) -> bool:
@@ -144,10 +145,3 @@ def named(proto: onnx.ModelProto) -> onnx.ModelProto:
 def predicted(proto: onnx.ModelProto, runtime: Runtime) -> Placement:
     """Where its nodes run by the table."""
     return place(load_like_a_runtime(ir.from_proto(proto)), [runtime])
-
-
-def counted(placement: Placement) -> tuple[list[str], Counter[str]]:
-    """Operators on the CPU, and copies, in the form of what is real."""
-    names = {True: "MemcpyToHost", False: "MemcpyFromHost"}
-    on_cpu = sorted(op_name(node) for node, _ in placement.on(Side.CPU))
-    return on_cpu, Counter(names[copy.to_host] for copy in placement.copies)

@@ -1,4 +1,4 @@
-"""A model of one node for each operator of ONNX Runtime's own that a kernel table names; ``T`` is float or half.
+"""A model of one node for each operator of ONNX Runtime's own that a kernel table names; ``T`` is a type.
 
 Where the CPU has a kernel too, the inputs are such that both can run it and the results can be compared.
 """
@@ -48,11 +48,15 @@ MODELS: Final = {
         "y",
         "mrope_section = [2, 1, 1]",
     ),
-    "MatMulBnb4": ("T[2,32] a, uint8[128] b, T[8] absmax", "y", "K = 32, N = 8, block_size = 32, quant_type = 1"),
+    "MatMulBnb4": (
+        "T[2,32] a, uint8[128] b, T[8] absmax",
+        "y",
+        "K = 32, N = 8, block_size = 32, quant_type = 1",
+    ),
     "MatMulNBits": (f"T[2,32] a, {QUANTIZED}", "y", "K = 32, N = 8, bits = 4, block_size = 32"),
     "MatMulNBitsMlp": (
-        "T[2,32] a, T[2,32] skip, T[32] norm, uint8[8,1,16] gb, T[8,1] gs, T[8] gbias, uint8[8,1,16] ub, T[8,1] us, "
-        "T[8] ubias",
+        "T[2,32] a, T[2,32] skip, T[32] norm, uint8[8,1,16] gb, T[8,1] gs, T[8] gbias, "
+        "uint8[8,1,16] ub, T[8,1] us, T[8] ubias",
         "y",
         'activation = "silu", K = 32, N = 8, bits = 4, block_size = 32',
     ),
@@ -69,7 +73,8 @@ MODELS: Final = {
         "pad_id = 0, n_head_per_ngram = 2, max_ngram_size = 2",
     ),
     "PagedAttention": (
-        "T[2,16] q, T[2,16] k, T[2,16] v, T[2,16,2,8] kc, T[2,16,2,8] vc, int32[2] ends, int32[1] past, int32[1,2] table",
+        "T[2,16] q, T[2,16] k, T[2,16] v, T[2,16,2,8] kc, T[2,16,2,8] vc, int32[2] ends, int32[1] past, "
+        "int32[1,2] table",
         "y",
         "num_heads = 2, kv_num_heads = 2",
     ),

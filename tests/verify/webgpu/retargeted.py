@@ -17,7 +17,19 @@ from tests.verify.webgpu.many import named
 
 OLDEST, NEWEST = 7, 27  # opsets: below it nothing is on the GPU, above it the runtime knows nothing
 #: Element types: those of the tables, and some that no kernel has.
-DTYPES: Final = ("float", "float16", "double", "bool", "int32", "int64", "uint8", "uint32", "int8", "int4", "uint4")
+DTYPES: Final = (
+    "float",
+    "float16",
+    "double",
+    "bool",
+    "int32",
+    "int64",
+    "uint8",
+    "uint32",
+    "int8",
+    "int4",
+    "uint4",
+)
 FEWER: Final = ("float", "float16", "int32", "int64")
 BODY: Final = "() => (T[4] p) { p = Identity (x) }"
 #: Forms that ONNX's tests don't have, with the opsets at which they are right; T is each type in turn.
@@ -37,14 +49,15 @@ FORMS: Final = (
     ("Shape", 7, NEWEST, "(T[N] x) => (int64[1] y) { [n0] y = Shape (x) }"),
     ("Split", 18, NEWEST, "(T[4] x) => (y, z) { [n0] y, z = Split <axis = 0, num_outputs = 2> (x) }"),
     ("Cast", 7, NEWEST, "(T[4] x) => (int64[4] y) { [n0] y = Cast <to = 7> (x) }"),
-    *(("Cast", 7, NEWEST, f"(float[4] x) => ({d}[4] y) {{ [n0] y = Cast <to = {to}> (x) }}")
-      for d, to in (("bool", 9), ("float16", 10), ("int32", 6), ("uint32", 12), ("uint8", 2), ("double", 11))),
-    *(("If", o, o, f"(bool c, T[4] x) => (T[4] y) {{ [n0] y = If (c) <then_branch = t {BODY}, else_branch = e {BODY}> }}")
+    *(("Cast", 7, NEWEST, f"(float[4] x) => ({d}[4] y) {{ [n0] y = Cast <to = {n}> (x) }}")
+      for d, n in (("bool", 9), ("float16", 10), ("int32", 6), ("uint32", 12), ("uint8", 2), ("double", 11))),
+    *(("If", o, o, "(bool c, T[4] x) => (T[4] y) { [n0] y = If (c) "
+      f"<then_branch = t {BODY}, else_branch = e {BODY}> }}")
       for o in (10, 12, 15, 18, 20, 22, NEWEST)),
-    ("GRU", 7, NEWEST, "(T[3,1,2] x, T[1,6,2] w, T[1,6,2] r, int32[1] n) => (y) { [n0] y = GRU <hidden_size = 2> "
-     "(x, w, r, , n) }"),
-    ("LSTM", 7, NEWEST, "(T[3,1,2] x, T[1,8,2] w, T[1,8,2] r, int32[1] n) => (y) { [n0] y = LSTM <hidden_size = 2> "
-     "(x, w, r, , n) }"),
+    ("GRU", 7, NEWEST, "(T[3,1,2] x, T[1,6,2] w, T[1,6,2] r, int32[1] n) => (y) "
+     "{ [n0] y = GRU <hidden_size = 2> (x, w, r, , n) }"),
+    ("LSTM", 7, NEWEST, "(T[3,1,2] x, T[1,8,2] w, T[1,8,2] r, int32[1] n) => (y) "
+     "{ [n0] y = LSTM <hidden_size = 2> (x, w, r, , n) }"),
     ("MaxPool", 8, NEWEST, "(T[1,1,4,4] x) => (y, z) { [n0] y, z = MaxPool <kernel_shape = [2, 2]> (x) }"),
     ("DFT", 17, 19, "(T[1,4,1] x, int64 n) => (y) { [n0] y = DFT <axis = 1> (x, n) }"),
     ("DFT", 17, 19, "(T[1,4,1] x, int32 n) => (y) { [n0] y = DFT <axis = 1> (x, n) }"),
@@ -152,8 +165,8 @@ def _assignments(
     """Element types for type parameters: as in the test, then each parameter with each type in turn."""
     allowed = allowed_types(schema)
     now: dict[str, str] = {}
-    for name, parameter, value in _typed(schema, node, proto):
-        if parameter in allowed and allowed[parameter]:
+    for _, parameter, value in _typed(schema, node, proto):
+        if allowed.get(parameter):
             dtype = onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type).lower()
             now.setdefault(parameter, dtype if dtype in allowed[parameter] else allowed[parameter][0])
     yield now

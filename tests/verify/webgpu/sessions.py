@@ -1,4 +1,4 @@
-"""Opens many models on the WebGPU execution provider, one after the other, in one process; started as a script.
+"""Opens many models on the WebGPU execution provider, all in one process; started as a script.
 
 A session costs milliseconds there, a process a second. Takes a pickled list of requests and appends an answer
 for each to a file, so that a crash loses only the model that it is of. Imports nothing of the package.
@@ -39,9 +39,7 @@ def answer(request: dict[str, Any], devices: list[Any], optimized: Path) -> dict
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     if request["copies"]:
         options.optimized_model_filepath = str(optimized)
-        options.add_session_config_entry(
-            "session.optimized_model_external_initializers_file_name", "weights"
-        )
+        options.add_session_config_entry("session.optimized_model_external_initializers_file_name", "weights")
     try:
         session = ort.InferenceSession(request["model"], options)
     except Exception as error:

@@ -207,3 +207,32 @@ def _close(got: Any, wanted: Any, half: bool) -> bool:
         return False
     rtol, atol = (2e-2, 2e-2) if half else (1e-3, 1e-5)
     return np.allclose(got.astype(float), wanted.astype(float), rtol=rtol, atol=atol, equal_nan=True)
+
+
+#: Input and output channels, kernel, groups; the second half is near the first and right.
+CONVOLUTIONS = [
+    *((30, 16, (3, 3), 1), (6, 8, (3, 3), 1), (9, 4, (1, 2), 1), (15, 16, (5, 5), 1), (21, 12, (2, 2), 1)),
+    *((3, 16, (3, 3), 1), (12, 16, (3, 3), 1), (30, 16, (1, 1), 1), (30, 15, (3, 3), 1), (30, 32, (3, 3), 2)),
+]
+
+
+def test_convolutions_that_compute_wrong_values_are_known(webgpu_device: Device, native: Runtime) -> None:
+    models = []
+    for op, dtype in (("Conv", "float"), ("Conv", "float16"), ("com.microsoft.FusedConv", "float")):
+        for inputs, outputs, (high, wide), group in CONVOLUTIONS:
+            weights = f"{dtype}[{outputs},{inputs // group},{high},{wide}] w"
+            text = f"g ({dtype}[1,{inputs},8,8] x, {weights}) => (y) {{ y = {op} <group = {group}> (x, w) }}"
+            head = '<ir_version: 10, opset_import: ["": 17, "com.microsoft": 1]>'
+            proto = onnx.parser.parse_model(f"{head} {text}")
+            models.append(Model(text, proto, microsoft.feeds(proto)))
+    wrong, said = set(), set()
+    for model, real in zip(models, open_all(models, webgpu_device), strict=True):
+        assert real.outputs is not None
+        assert real.on_the_cpu is not None
+        if not np.allclose(real.outputs[0].astype(float), real.on_the_cpu[0].astype(float), atol=1):
+            wrong.add(model.name)
+        found = inspect(ir.from_proto(model.proto), PROFILES["webgpu-desktop"], native).findings
+        if any(each.happens == "computes wrong values" for each in found):
+            said.add(model.name)
+    assert wrong == said
+    assert len(said) == len(models) // 2
