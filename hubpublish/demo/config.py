@@ -67,4 +67,4 @@ class ModelConfig:
 
 FULL = ModelConfig()
 #: As many nodes as the full model and every wide one of them, in a few megabytes.
-SMALL = ModelConfig(size=256, embed=12, window=3, inner=16, aspp=32, edge=8)
+SMALL = ModelConfig(size=256, embed=16, heads=(2, 4, 8, 16), window=3, inner=16, aspp=32, edge=8)

@@ -96,7 +96,9 @@ def node_tests() -> dict[str, list[Any]]:
 
         found: dict[str, list[Any]] = defaultdict(list)
         for each in collect_testcases():
-            if len(each.model.graph.node) == 1 and not each.model.graph.node[0].domain:
+            if each.model is None or len(each.model.graph.node) != 1:
+                continue
+            if not each.model.graph.node[0].domain:
                 found[each.model.graph.node[0].op_type].append(each)
         return found
 
