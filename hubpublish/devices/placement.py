@@ -2,9 +2,11 @@
 
 A node runs on the GPU if the runtime has a kernel for it: for the operator as of its opset, with the
 element types that the node has. Of what is left, a runtime may keep on the CPU what is computed from
-shapes. A tensor that is made on one side and read on the other is copied once in each graph and
-direction, by a Memcpy node; graph inputs and outputs go to where they are used and are not counted,
-nor are constants, of which both sides get one.
+shapes. What has a kernel on neither side and is defined by other operators is replaced by those, and an
+operator that runs with its channels last gets Transposes around it: where that is not followed, it is
+not known where the node runs. A tensor that is made on one side and read on the other is copied once in
+each graph and direction, by a Memcpy node; graph inputs and outputs go to where they are used and are not
+counted, nor are constants, of which both sides get one.
 Source: ONNX Runtime's kernel lookup, ``GetCpuPreferredNodes`` and ``MemcpyTransformer``; compared with
 ``get_provider_graph_assignment_info`` and the Memcpy nodes of the native plugin 0.4.0.
 """
@@ -22,9 +24,10 @@ import onnx_ir as ir
 
 from hubpublish.devices.fit import host_inputs_of
 from hubpublish.devices.loaded import Loaded
-from hubpublish.devices.runtimes import Kernel, Runtime, Signature, dtype_name, parameters_of
-from hubpublish.devices.tensors import constrained
+from hubpublish.devices.runtimes import Kernel, Runtime, Signature, parameters_of
+from hubpublish.devices.tensors import constrained, type_name
 from hubpublish.model import Scope
+from hubpublish.model.scopes import bodies
 from hubpublish.model.statistics import op_name
 
 HOST_OUTPUTS: Final = frozenset({"Shape"})  # its kernel leaves its result on the host
@@ -34,7 +37,7 @@ HALVES: Final = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
 
 
 class Side(StrEnum):
-    """Where a node runs; UNKNOWN if that depends on an element type that is not known."""
+    """Where a node runs; UNKNOWN if that depends on what is not known."""
 
     GPU = "gpu"
     CPU = "cpu"
@@ -118,20 +121,39 @@ def _place(node: ir.Node, scope: Scope, loaded: Loaded, runtimes: Sequence[Runti
         reason = "is a function of the model that was not looked into"
         return Place(Side.UNKNOWN, reason, runtimes=tuple(runtime.name for runtime in runtimes))
     op = op_name(node)
-    of_onnx = parameters_of(node.op_type, node.domain, scope.opset or 1)
-    asked: dict[int, Place] = {}  # by identity: most runtimes have the same kernels
+    asked: dict[tuple[int, ...], Place] = {}  # by identity: most runtimes have the same kernels
     found = []
     for runtime in runtimes:
-        kernels = runtime.kernels.get(op, ())
-        if id(kernels) not in asked:
-            since, signature = of_onnx or (1, runtime.signatures.get(op, NO_PARAMETERS))
-            asked[id(kernels)] = _kernel_for(node, since, signature, kernels, loaded)
-        found.append((runtime.name, asked[id(kernels)]))
+        key = (id(runtime.kernels.get(op, ())), id(runtime.kernels.get("Transpose", ())), runtime.first_opset)
+        if key not in asked:
+            asked[key] = _place_on(node, scope, loaded, runtime)
+        found.append((runtime.name, asked[key]))
     for side in (Side.CPU, Side.UNKNOWN):
         such = [(name, its) for name, its in found if its.side == side]
         if such:
             return replace(such[0][1], runtimes=tuple(name for name, _ in such))
     return ON_GPU
+
+
+def _place_on(node: ir.Node, scope: Scope, loaded: Loaded, runtime: Runtime) -> Place:
+    op, opset = op_name(node), loaded.model.graph.opset_imports.get("")
+    if opset is not None and opset < runtime.first_opset:
+        return Place(Side.CPU, f"no kernels for models of opset {opset}")
+    since, signature = parameters_of(node.op_type, node.domain, scope.opset or 1) or (
+        *(1, runtime.signatures.get(op, NO_PARAMETERS)),
+    )
+    its = _kernel_for(node, since, signature, runtime.kernels.get(op, ()), loaded)
+    if its.side == Side.CPU and signature.of_others:
+        on_cpu = _kernel_for(node, since, signature, runtime.cpu_kernels.get(op, ()), loaded)
+        if on_cpu.side == Side.CPU:
+            return Place(Side.UNKNOWN, f"{op} is replaced by other operators, which were not looked into")
+    if its.side == Side.GPU and op in runtime.changes_layout:
+        transposed, _ = parameters_of("Transpose", "", scope.opset or 1) or (1, NO_PARAMETERS)
+        kernels = runtime.kernels.get("Transpose", ())
+        if not any(kernel.first <= transposed <= kernel.last for kernel in kernels):
+            reason = f"the Transposes around {op} have no kernel as of opset {transposed}"
+            return Place(Side.UNKNOWN, reason)
+    return its
 
 
 def _kernel_for(
@@ -158,11 +180,11 @@ def _types_that_differ(
     """Element types that a kernel does not take, and whether others are unknown."""
     wrong, unknown = [], False
     for name, accepted in types.items():
-        for value in constrained(signature, name, node):
-            dtype = loaded.tensors.dtype(value)
-            unknown = unknown or dtype is None
-            if dtype is not None and dtype_name(dtype) not in accepted:
-                wrong.append(dtype_name(dtype))
+        values = constrained(signature, name, node)
+        found = [type_name(value, loaded.tensors) for value in values]
+        wrong += [each for each in found if each and each not in accepted]
+        # What shares a type parameter is of one type, but for what a body gives.
+        unknown = unknown or ("" in found if any(bodies(node)) else bool(found) and not any(found))
     return wrong, unknown
 
 

@@ -1,12 +1,14 @@
 """Write the kernel table of the native WebGPU execution provider from the installed plugin.
 
-Run it as ``python -m hubpublish.devices.refresh``, with ``onnxruntime-ep-webgpu`` installed; no device is
-needed. What the plugin does not tell (failures, limits) is kept from the file that is there.
+Run it as ``python -m hubpublish.devices.refresh``, with ``onnxruntime-ep-webgpu`` installed; the plugin
+tells nothing where there is no device, a software one will do. What it does not tell (failures, limits) is
+kept from the file that is there.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -17,10 +19,12 @@ from typing import Any
 
 import onnx
 
+from hubpublish.devices.runtimes import is_of_others
 from hubpublish.errors import UsageError
 
-PROVIDER = "WebGpuExecutionProvider"
-DOMAINS = ("", "com.microsoft")  # the third is of layouts that the runtime makes by itself
+PROVIDER, CPU_PROVIDER = "WebGpuExecutionProvider", "CPUExecutionProvider"
+DOMAINS = ("", "com.microsoft")
+CHANNELS_LAST = "com.ms.internal.nhwc"  # operators between Transposes that the runtime adds
 COPIES = ("MemcpyFromHost", "MemcpyToHost")
 OPEN = 2**31 - 1  # the end of a kernel that is registered without one
 
@@ -31,7 +35,7 @@ def read_plugin() -> dict[str, Any]:
     """The plugin's table as it is stored.
 
     Raises:
-        UsageError: The plugin is not installed.
+        UsageError: The plugin is not installed, or finds no device.
     """
     import onnxruntime
     from onnxruntime.capi import _pybind_state as state
@@ -42,17 +46,31 @@ def read_plugin() -> dict[str, Any]:
         raise UsageError(
             "the plugin is not installed", where="onnxruntime-ep-webgpu", hint="install it with pip"
         ) from None
+    os.environ.setdefault("ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER", "1")
     onnxruntime.register_execution_provider_library("hubpublish-refresh", plugin.get_library_path())
-    kernels: dict[str, list[Any]] = defaultdict(list)
-    for each in state.get_registered_ep_kernel_defs(PROVIDER):
-        if each.domain in DOMAINS and each.op_name not in COPIES:
-            kernels[_op(each.domain, each.op_name)].append(each)
+    try:
+        definitions = state.get_registered_ep_kernel_defs(PROVIDER)
+    except RuntimeError as error:
+        raise UsageError(str(error), where="onnxruntime-ep-webgpu", kind="no_webgpu_device") from None
+    kernels, on_cpu = _by_op(definitions), _by_op(state.get_registered_ep_kernel_defs(CPU_PROVIDER))
+    schemas = onnx.defs.get_all_schemas_with_history()
+    of_others = {each.name for each in schemas if not each.domain and is_of_others(each)}
     return {
         "summary": f"onnxruntime-ep-webgpu {version('onnxruntime-ep-webgpu')}, the native plugin",
         "source": f"read from the plugin under onnxruntime {onnxruntime.__version__}",
+        "changes_layout": sorted({each.op_name for each in definitions if each.domain == CHANNELS_LAST}),
         "kernels": {op: _entries(kernels[op]) for op in sorted(kernels)},
+        "cpu_kernels": {op: _entries(on_cpu[op]) for op in sorted(of_others & on_cpu.keys())},
         "signatures": _signatures(state.get_all_operator_schema(), kernels),
     }
+
+
+def _by_op(definitions: Iterable[Any]) -> dict[str, list[Any]]:
+    kernels: dict[str, list[Any]] = defaultdict(list)
+    for each in definitions:
+        if each.domain in DOMAINS and each.op_name not in COPIES:
+            kernels[_op(each.domain, each.op_name)].append(each)
+    return kernels
 
 
 def _op(domain: str, op_type: str) -> str:
@@ -136,9 +154,11 @@ def main() -> None:
     name = f"native-{version('onnxruntime-ep-webgpu')}.json"
     others = sorted(folder.glob("native-*.json"))
     before = folder / name if (folder / name).exists() else (others[-1] if others else None)
-    kept = json.loads(before.read_text("utf-8")) if before else {"shape_arithmetic_on_cpu": False}
+    new = {"shape_arithmetic_on_cpu": False, "first_opset": 7}
+    kept = json.loads(before.read_text("utf-8")) if before else new
     table = read_plugin()
-    order = ("summary", "source", *(key for key in kept if key not in table), "kernels", "signatures")
+    last = ("changes_layout", "kernels", "cpu_kernels", "signatures")
+    order = ("summary", "source", *(key for key in kept if key not in table), *last)
     (folder / name).write_text(written({key: {**kept, **table}[key] for key in order}), encoding="utf-8")
     sys.stdout.write(f"{folder / name}: {len(table['kernels'])} operators\n")
 

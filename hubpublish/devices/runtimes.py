@@ -19,6 +19,7 @@ import onnx_ir as ir
 from pydantic import BaseModel, ConfigDict
 
 TABLES: Final = files("hubpublish.devices") / "kernels"
+INHERITED: Final = ("cpu_kernels", "first_opset", "changes_layout", "signatures", "splits_itself")
 
 
 class _Frozen(BaseModel):
@@ -55,6 +56,9 @@ class Failure(_Frozen):
         attributes: Integer attributes that the node must have; none: any node.
         output: The node has this output; None: any node.
         empty: This input certainly has no elements; None: any node.
+        threes: Its weights certainly are such as a convolution reads in vectors of three: one group of input
+            channels that are a multiple of 3, not of 4, and more than 3, a multiple of 4 output channels,
+            and a kernel larger than one.
         happens: What the runtime does then.
         source: How that is known.
     """
@@ -63,6 +67,7 @@ class Failure(_Frozen):
     attributes: dict[str, int] = {}
     output: int | None = None
     empty: int | None = None
+    threes: bool = False
     happens: str
     source: str
 
@@ -75,10 +80,14 @@ class Limit(_Frozen):
 
 
 class Signature(_Frozen):
-    """Type parameters of an operator that the installed onnx does not know, ``name:T``; last ones repeat."""
+    """Type parameters of an operator, ``name:T``; last ones repeat.
+
+    ``of_others`` tells whether ONNX defines it by others. In a table are those that onnx does not know.
+    """
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    of_others: bool = False
 
 
 class Runtime(_Frozen):
@@ -87,6 +96,10 @@ class Runtime(_Frozen):
     Attributes:
         kernels: By operator; ``domain::Type`` outside ONNX's own domain.
         measured: Operators for which this runtime was tried; None if the table was read from it.
+        cpu_kernels: What the CPU has for operators that ONNX defines by others: where neither side has a
+            kernel for one, the runtime puts those others in its place.
+        first_opset: In a model of an earlier opset nothing runs on the GPU.
+        changes_layout: Operators that run with the channels last, between Transposes that the runtime adds.
         shape_arithmetic_on_cpu: Whether it leaves what is computed from shapes on the CPU, although
             there are kernels.
         splits_itself: Operators that it runs as several shaders if they are too wide for one.
@@ -100,6 +113,9 @@ class Runtime(_Frozen):
     based_on: str | None = None
     kernels: dict[str, tuple[Kernel, ...]]
     measured: frozenset[str] | None = None
+    cpu_kernels: dict[str, tuple[Kernel, ...]]
+    first_opset: int
+    changes_layout: frozenset[str]
     shape_arithmetic_on_cpu: bool
     splits_itself: frozenset[str] = frozenset()
     limits: dict[str, Limit] = {}
@@ -128,16 +144,21 @@ def read_runtime(name: str) -> Runtime:
     if name not in runtime_names():
         raise KeyError(name)
     data: dict[str, Any] = json.loads((TABLES / f"{name}.json").read_text("utf-8"))
-    changes = data.pop("kernels")
-    kernels: dict[str, tuple[Kernel, ...]] = {}
+    kernels = _parsed(data.pop("kernels"))
     if base_name := data.get("based_on"):
         base = read_runtime(base_name)
-        kernels = dict(base.kernels)
-        data = {"signatures": base.signatures, "splits_itself": base.splits_itself, **data}
-    for op, entry in changes.items():
-        found = entry["kernels"] if isinstance(entry, Mapping) else entry
-        kernels[op] = tuple(Kernel.parse(each) for each in found)
+        kernels = {**base.kernels, **kernels}
+        data = {**{name: getattr(base, name) for name in INHERITED}, **data}
+    else:
+        data["cpu_kernels"] = _parsed(data["cpu_kernels"])
     return Runtime(name=name, kernels={op: each for op, each in kernels.items() if each}, **data)
+
+
+def _parsed(entries: Mapping[str, Any]) -> dict[str, tuple[Kernel, ...]]:
+    return {
+        op: tuple(Kernel.parse(each) for each in (entry["kernels"] if isinstance(entry, Mapping) else entry))
+        for op, entry in entries.items()
+    }
 
 
 def all_runtimes() -> tuple[Runtime, ...]:
@@ -155,7 +176,19 @@ def parameters_of(op_type: str, domain: str, opset: int) -> tuple[int, Signature
     return schema.since_version, Signature(
         inputs=tuple(f"{each.name}:{each.type_str}" for each in schema.inputs),
         outputs=tuple(f"{each.name}:{each.type_str}" for each in schema.outputs),
+        of_others=is_of_others(schema),
     )
+
+
+def is_of_others(schema: Any) -> bool:
+    """Whether ONNX defines an operator by others."""
+    return bool(schema.has_function or schema.has_context_dependent_function)
+
+
+@functools.cache
+def signature_in_tables(op: str) -> Signature | None:
+    """Type parameters of an operator that onnx does not know and a table does."""
+    return next((each.signatures[op] for each in all_runtimes() if op in each.signatures), None)
 
 
 def dtype_name(dtype: ir.DataType) -> str:

@@ -14,9 +14,10 @@ from typing import Final
 import onnx
 import onnx_ir as ir
 
-from hubpublish.devices.runtimes import Signature, dtype_name, parameters_of
+from hubpublish.devices.runtimes import Signature, dtype_name, parameters_of, signature_in_tables
 from hubpublish.model.constants import integer_of
 from hubpublish.model.scopes import bodies
+from hubpublish.model.statistics import op_name
 from hubpublish.passes.proofs.certain import Dims
 from hubpublish.passes.proofs.facts import Proofs
 
@@ -30,6 +31,7 @@ class Tensors:
 
     def __init__(self, model: ir.Model) -> None:
         self.proofs = Proofs(model)
+        self._functions = frozenset(model.functions)
         self._dtypes: dict[ir.Value, ir.DataType | None] = {}
         self._nbytes: dict[ir.Value, int | None] = {}
 
@@ -59,7 +61,8 @@ class Tensors:
             if current in self._dtypes:
                 pending.pop()
                 continue
-            known = self.proofs.of(current).dtype or current.dtype or self._fixed(current)
+            known = None if is_no_tensor(current) else self.proofs.of(current).dtype or current.dtype
+            known = known or self._fixed(current)
             source = None if known else self._of_the_same_type(current)
             if source is not None and source not in self._dtypes:
                 pending.append(source)
@@ -104,25 +107,44 @@ class Tensors:
         node = value.producer()
         if node is not None and not node.domain and node.op_type in BODY_OUTPUTS:
             return _inside(node, node.outputs.index(value) + BODY_OUTPUTS[node.op_type])
-        opset = self.proofs.opset_named_for(node) if node is not None else None
-        known = parameters_of(node.op_type, "", opset) if node is not None and opset is not None else None
-        if node is None or known is None:
+        signature = self._signature(node) if node is not None else None
+        if node is None or signature is None:
             return None
-        wanted = type_of(known[1].outputs, node.outputs.index(value))
+        wanted = type_of(signature.outputs, node.outputs.index(value))
         return next(
             (
                 each
                 for index, each in enumerate(node.inputs)
-                if each is not None and type_of(known[1].inputs, index) == wanted
+                if each is not None and type_of(signature.inputs, index) == wanted
             ),
             None,
         )
+
+    def _signature(self, node: ir.Node) -> Signature | None:
+        if node.domain and node.op_identifier() not in self._functions:
+            return signature_in_tables(op_name(node))
+        opset = self.proofs.opset_named_for(node)
+        known = parameters_of(node.op_type, "", opset) if opset is not None else None
+        return known[1] if known else None
 
 
 def _inside(node: ir.Node, position: int) -> ir.Value | None:
     """An output of a body of an If, Loop or Scan."""
     outputs = next((body.outputs for body in bodies(node)), ())
     return outputs[position] if position < len(outputs) else None
+
+
+def is_no_tensor(value: ir.Value) -> bool:
+    """Whether the value is certainly a sequence or an optional."""
+    return isinstance(value.type, ir.SequenceType | ir.OptionalType)
+
+
+def type_name(value: ir.Value, tensors: Tensors) -> str:
+    """The element type as in the tables, or what it is if it is no tensor; "" if not known."""
+    if is_no_tensor(value):
+        return "sequence" if isinstance(value.type, ir.SequenceType) else "optional"
+    dtype = tensors.dtype(value)
+    return dtype_name(dtype) if dtype is not None else ""
 
 
 @functools.cache

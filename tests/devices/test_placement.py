@@ -129,6 +129,46 @@ class TestSides:
         ]
 
 
+class TestWhatIsNotInTheFile:
+    """Tried with the native plugin 0.4.0: why a node is on the CPU, or undecided."""
+
+    @pytest.mark.parametrize(
+        ("opset", "graph", "side", "reason"),
+        [
+            (6, "(float[4] x) => (y) { y = Relu (x) }", Side.CPU, "no kernels for models of opset 6"),
+            (7, "(float[4] x) => (y) { y = Relu (x) }", Side.GPU, ""),
+            (17, "(float[4] x, float16[4] t) => (y) { y = CastLike (x, t) }", Side.UNKNOWN, "is replaced by"),
+            (17, "(float16[2,4] x) => (y) { y = LogSoftmax (x) }", Side.UNKNOWN, "is replaced by"),
+            (17, "(float[2,4] x) => (y) { y = LogSoftmax (x) }", Side.CPU, "no kernel for LogSoftmax"),
+            (24, "(float[1,1,4,4] x, float[1,1,3,3] w) => (y) { y = Conv (x, w) }", Side.GPU, ""),
+            (
+                25,
+                "(float[1,1,4,4] x, float[1,1,3,3] w) => (y) { y = Conv (x, w) }",
+                Side.UNKNOWN,
+                "the Transposes around Conv have no kernel as of opset 25",
+            ),
+            (
+                17,
+                "(seq(float[4]) x) => (seq(float[4]) y) { y = Identity (x) }",
+                Side.CPU,
+                "no kernel for sequence Identity",
+            ),
+            (17, "(float[2,4] x) => (y) { y = com.microsoft.Gelu (x) }", Side.GPU, ""),
+        ],
+    )
+    def test_sides(self, opset: int, graph: str, side: Side, reason: str) -> None:
+        head = f'<ir_version: 10, opset_import: ["": {opset}, "com.microsoft": 1]>'
+        (its,) = placed(onnx.parser.parse_model(f"{head} g {graph}")).places.values()
+        assert its.side == side
+        assert reason in its.reason
+        assert bool(reason) == bool(its.reason)
+
+    def test_types_are_followed_through_operators_of_microsoft(self) -> None:
+        text = """<ir_version: 10, opset_import: ["": 17, "com.microsoft": 1]> g (float[2,4] x) => (y) {
+          a = com.microsoft.Gelu (x) y = Slice (a, x, x) }"""
+        assert sides(placed(onnx.parser.parse_model(text)))[Side.UNKNOWN] == {}
+
+
 class TestDemo:
     """The counts for the original and its rewrites were measured with the native plugin 0.4.0."""
 

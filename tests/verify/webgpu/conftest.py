@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import pytest
 
+from hubpublish.devices import Runtime, read_runtime, runtime_names
 from hubpublish.recipe import InputSpec, WebGpuSpec
 from hubpublish.verify.webgpu import WebGpuVerification, verify_webgpu
 from hubpublish.verify.webgpu.bench import Device
+from hubpublish.verify.webgpu.system import PLUGIN
 
 LIMIT = 8
 
@@ -36,3 +39,12 @@ def on_gpu(webgpu_device: Device, tmp_path: Path) -> Verify:
         )
 
     return check
+
+
+@pytest.fixture(scope="session")
+def native(webgpu_device: Device) -> Runtime:
+    """The kernel table of the plugin that is installed."""
+    name = f"native-{version(PLUGIN)}"
+    if name not in runtime_names():
+        pytest.skip(f"there is no table {name}; python -m hubpublish.devices.refresh writes it")
+    return read_runtime(name)
