@@ -219,7 +219,6 @@ class TestVerification:
     @pytest.mark.parametrize(
         ("options", "named"),
         [
-            ({"ep": "webgpu"}, "--ep"),
             ({"shapes": ["x"]}, "--shape"),
             ({"shapes": ["x=99999999999"]}, "--shape: x[0] must be less than"),
             ({"values": ["x"]}, "--value"),
@@ -239,7 +238,6 @@ class TestVerification:
 def compared(original: Path, rewritten: Path, **options: Any) -> Verification:
     given: dict[str, Any] = {
         "gate": "exact",
-        "ep": "cpu",
         "shapes": [],
         "values": [],
         "files": [],

@@ -11,8 +11,10 @@ import numpy as np
 import onnx
 import pytest
 
+from hubpublish import single
 from hubpublish.devices import PROFILES
 from hubpublish.devices.runtimes import runtime_names
+from hubpublish.errors import UsageError
 from hubpublish.passes import PASSES
 from tests.cli.running import Shell, in_a_process
 from tests.publication import SMALL, model_bytes
@@ -208,6 +210,32 @@ class TestVerify:
         assert (done.code, done.error["kind"]) == (5, "different")
         assert "output 'y' differs in" in done.error["message"]
         assert done.error["verification"]["passed"] is False
+
+    def test_on_another_device_is_asked_for_by_name(
+        self, shell: Shell, model: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        done = shell("verify", model, model, "--ep", "cuda")
+        assert done.code == 2
+        assert "unknown execution provider 'cuda'" in done.err
+        asked: dict[str, Any] = {}
+
+        def on_webgpu(*files: Path, **options: Any) -> None:
+            asked.update(options)
+            raise UsageError("no device", where="here", hint="none")
+
+        monkeypatch.setattr(single, "verify_files_on_webgpu", on_webgpu)
+        options = ["--gate", "max_abs=1", "--storage-buffers", "9", "--assign-only", "--shape", "x=1"]
+        done = shell("verify", model, model, "--ep", "webgpu", *options, "--value", "x=2", "--input", "x=3")
+        assert "no device" in done.err
+        del asked["say"], asked["cache"]
+        assert asked == {
+            "gate": "max_abs=1",
+            "storage_buffers": 9,
+            "assign_only": True,
+            "shapes": ["x=1"],
+            "values": ["x=2"],
+            "files": ["x=3"],
+        }
 
 
 def test_names_stay_on_their_line(shell: Shell, tmp_path: Path) -> None:
