@@ -1,5 +1,7 @@
 """What a rewrite costs, as ratios: load + passes + save against onnx.load + onnx.save of the same file.
 
+The passes are those that ``auto`` applies to the model for a device, which it inspects before and after.
+
     python bench/rewrite.py [MODEL.onnx] [--rounds 3]
 
 Without a model it builds one of BiRefNet-lite's structure and size. Every measurement is a process of
@@ -18,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-PASSES = ("concat_tree", "split_tree", "sum_to_add", "gather_nd_to_gather")
+DEVICE = "webgpu-min"
 
 
 def copy_with_onnx(source: Path, target: Path) -> None:
@@ -31,15 +33,13 @@ def copy_with_onnx(source: Path, target: Path) -> None:
 
 
 def rewrite_with_hubpublish(source: Path, target: Path) -> None:
-    """Load, the four passes, save."""
-    from hubpublish.model import load, save
-    from hubpublish.passes import PASSES as REGISTRY
+    """Load, inspect, what ``auto`` chooses, inspect, save."""
+    from hubpublish.devices import PROFILES, Device
+    from hubpublish.inspection import Auto
+    from hubpublish.rewrite import rewrite
 
     started = time.perf_counter()
-    model = load(source)
-    for name in PASSES:
-        REGISTRY[name]()(model)
-    save(model, target)
+    rewrite(source, target, Auto(), Device(PROFILES[DEVICE]))
     report(started)
 
 

@@ -17,7 +17,7 @@ def readable_binary_bytes(count: int) -> str:
     """Bytes of tensors and limits, in the units in which devices state these: ``392 MiB``, ``1.5 GiB``."""
     size = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024 or unit == "GiB":
+        if round(size, 1) < 1024 or unit == "GiB":
             return f"{size:.1f}".removesuffix(".0") + f" {unit}"
         size /= 1024
     raise AssertionError

@@ -7,6 +7,8 @@ import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from hubpublish.card import render
+from hubpublish.inspection import Group
 from hubpublish.markdown import code
 from hubpublish.pictures import NONE, Picture, PictureRow, Pictures, VariantPictures
 from hubpublish.preview import operator_rows, output_rows, render_preview
@@ -16,7 +18,7 @@ from hubpublish.report import Report
 from hubpublish.verify import InputResult, OutputComparison, Verification
 from hubpublish.verify.result import Level, LevelResult
 from tests.publication import TARGET
-from tests.reports import distance, recipe_of, report_of, variant_report, verification
+from tests.reports import card_spec, distance, recipe_of, report_of, variant_report, verification
 
 OLD, NEW = "1" * 64, "2" * 64
 ENTRIES = (
@@ -272,3 +274,22 @@ def test_a_name_is_a_code_span_whatever_it_is(name: str) -> None:
 
 def test_the_empty_name() -> None:
     assert [token.content for token in parsed(f"a {code('')} b") if token.type == "code_inline"] == ["  "]
+
+
+@pytest.mark.parametrize("name", ["<img src=//e>", "a`b", "](http://e)", "a|b", "**x**", "@octocat"])
+def test_operators_that_stand_in_the_way_are_text_whatever_their_names(name: str) -> None:
+    variant = variant_report()
+    given = {"problem": "no_kernel", "op": name, "dtype": "", "nodes": 2, "first": "n"}
+    given |= {"what": f"no kernel for {name}", "happens": "runs on the CPU", "runtimes": ("web-1.22",)}
+    given |= {"bytes_from_gpu": 0, "bytes_to_gpu": 0, "passes": (), "believed": False}
+    inspection = variant.inspection.model_copy(update={"groups": (Group.model_validate(given),)})
+    report = report_of(variant.model_copy(update={"inspection": inspection}))
+    for text in (preview(report=report), render(report, card_spec())):
+        tokens = parsed(text)
+        spans = [token.content for token in tokens if token.type == "code_inline"]
+        assert {name, f"no kernel for {name}"} <= set(spans)
+        others = [token for token in tokens if token.type not in ("code_inline", "inline")]
+        assert not [token for token in others if token.type == "html_inline" and "img" in token.content]
+        assert not any(name in token.content for token in others if token.type == "text")
+        links = [dict(token.attrs) for token in others if token.type == "link_open"]
+        assert not any("//e" in str(each) for each in links)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hubpublish.words import plural, readable_bytes, readable_distance
+from hubpublish.words import plural, readable_binary_bytes, readable_bytes, readable_distance
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,26 @@ from hubpublish.words import plural, readable_bytes, readable_distance
 )
 def test_bytes_in_the_units_of_the_hub(count: int, text: str) -> None:
     assert readable_bytes(count) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1 KiB"),
+        (1536, "1.5 KiB"),
+        (2**20 - 52, "1023.9 KiB"),
+        (2**20 - 51, "1 MiB"),
+        (2**20 - 1, "1 MiB"),
+        (2**30 - 1, "1 GiB"),
+        (134_217_728, "128 MiB"),
+        (2_147_483_644, "2 GiB"),
+        (2**50, "1048576 GiB"),
+    ],
+)
+def test_bytes_in_the_units_of_devices(count: int, text: str) -> None:
+    assert readable_binary_bytes(count) == text
 
 
 @pytest.mark.parametrize(

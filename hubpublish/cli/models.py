@@ -12,6 +12,7 @@ from hubpublish.cli.output import emit, emit_json, emit_table, note
 from hubpublish.errors import UsageError
 
 if TYPE_CHECKING:
+    from hubpublish.verify import Verification
     from hubpublish.verify.webgpu import WebGpuVerification
 
 app = typer.Typer()
@@ -34,7 +35,7 @@ def rewrite(
             "--pass",
             metavar="NAME[:key=value,...]",
             help="A pass with its options; repeat for several. auto: those that `inspect` names for the "
-            "device. Default: every exact one but those that tidy.",
+            "device. Default: every exact one but those that tidy or make files smaller.",
         ),
     ] = None,
     device: Annotated[
@@ -92,6 +93,41 @@ def inspect(
         inspection.show(found)
 
 
+Rewritten = Annotated[
+    Path, typer.Argument(metavar="REWRITTEN", help="The rewritten ONNX file.", show_default=False)
+]
+Gate = Annotated[
+    str | None,
+    typer.Option(
+        help="exact (the default), exact_unoptimized, or bounds such as max_abs=1e-3,mean_abs=1e-5; "
+        "on WebGPU bounds, or none.",
+        show_default=False,
+    ),
+]
+StorageBuffers = Annotated[
+    int, typer.Option(min=8, help="On WebGPU: the most that a shader gets, where that can be lowered.")
+]
+AssignOnly = Annotated[
+    bool, typer.Option("--assign-only", help="On WebGPU: only load the models, and say what runs where.")
+]
+Shapes = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="INPUT=1,3,...", help="The shape of an input with free dimensions; repeat for several."
+    ),
+]
+Values = Annotated[
+    list[str] | None,
+    typer.Option(metavar="INPUT=VALUE", help="An input's fixed value; repeat for several."),
+]
+InputFiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input", metavar="INPUT=FILE.npy", help="An input's fixed value from a file; repeat for several."
+    ),
+]
+
+
 @app.command(
     epilog=examples(
         "hubpublish verify model.onnx out.onnx",
@@ -100,42 +136,14 @@ def inspect(
 )
 def verify(
     original: ModelFile,
-    rewritten: Annotated[
-        Path, typer.Argument(metavar="REWRITTEN", help="The rewritten ONNX file.", show_default=False)
-    ],
-    gate: Annotated[
-        str | None,
-        typer.Option(
-            help="exact (the default), exact_unoptimized, or bounds such as max_abs=1e-3,mean_abs=1e-5; "
-            "on WebGPU bounds, or none.",
-            show_default=False,
-        ),
-    ] = None,
+    rewritten: Rewritten,
+    gate: Gate = None,
     ep: Annotated[str, typer.Option(help="Execution provider: cpu or webgpu.")] = "cpu",
-    storage_buffers: Annotated[
-        int, typer.Option(min=8, help="On WebGPU: the most that a shader gets, where that can be lowered.")
-    ] = 8,
-    assign_only: Annotated[
-        bool, typer.Option("--assign-only", help="On WebGPU: only load the models, and say what runs where.")
-    ] = False,
-    shape: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="INPUT=1,3,...", help="The shape of an input with free dimensions; repeat for several."
-        ),
-    ] = None,
-    value: Annotated[
-        list[str] | None,
-        typer.Option(metavar="INPUT=VALUE", help="An input's fixed value; repeat for several."),
-    ] = None,
-    input_file: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--input",
-            metavar="INPUT=FILE.npy",
-            help="An input's fixed value from a file; repeat for several.",
-        ),
-    ] = None,
+    storage_buffers: StorageBuffers = 8,
+    assign_only: AssignOnly = False,
+    shape: Shapes = None,
+    value: Values = None,
+    input_file: InputFiles = None,
     as_json: Json = False,
 ) -> None:
     """Compare two ONNX files, bit by bit, on seeded inputs.
@@ -151,36 +159,25 @@ def verify(
 
     given: dict[str, Any] = {"shapes": shape or [], "values": value or [], "files": input_file or []}
     if ep == "webgpu":
-        _show_webgpu(
-            single.verify_files_on_webgpu(
-                original,
-                rewritten,
-                gate=gate,
-                storage_buffers=storage_buffers,
-                assign_only=assign_only,
-                cache=cache_folder(),
-                say=note,
-                **given,
-            ),
-            as_json=as_json,
-        )
-        return
-    if ep != "cpu":
+        given |= {"gate": gate, "storage_buffers": storage_buffers, "assign_only": assign_only}
+        found = single.verify_files_on_webgpu(original, rewritten, cache=cache_folder(), say=note, **given)
+        _show_webgpu(found, as_json=as_json)
+    elif ep == "cpu":
+        given |= {"gate": gate or "exact", "cache": cache_folder() / "references"}
+        _show_cpu(single.verify_files(original, rewritten, say=note, **given), as_json=as_json)
+    else:
         raise UsageError(f"unknown execution provider {ep!r}", where="--ep", hint="use cpu or webgpu")
-    result = single.verify_files(
-        original,
-        rewritten,
-        gate=gate or "exact",
-        cache=cache_folder() / "references",
-        say=note,
-        **given,
-    )
+
+
+def _show_cpu(result: Verification, *, as_json: bool) -> None:
+    from hubpublish import single
+
     if as_json:
         emit_json({"verification": result.model_dump(mode="json")})
-    else:
-        emit(f"Passed: {single.in_words(result)}")
-        for each in result.notes:
-            emit(each)
+        return
+    emit(f"Passed: {single.in_words(result)}")
+    for each in result.notes:
+        emit(each)
 
 
 def _show_webgpu(found: WebGpuVerification, *, as_json: bool) -> None:

@@ -8,7 +8,7 @@ it; newer releases split it up themselves.
 
 The tree has depth ceil(log_k n). A chain would copy the first inputs n / k times; in the tree each
 value is copied at most once a level. Concat only moves data, so not a bit changes; where several may round
-to float16 what one may not, it is left alone (see `half_trees`).
+to float16 what one may not, it is left alone.
 Source: the operator's definition; the limit is maxStorageBuffersPerShaderStage of WebGPU.
 """
 

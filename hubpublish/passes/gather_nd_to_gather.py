@@ -8,7 +8,7 @@ Removes: a GatherND of data with five axes, on which onnxruntime-web 1.22 fails 
 
 Equal only where 0 <= y < H and 0 <= x < W. A negative index is legal in GatherND and counts from the
 end of its own axis; one too large fails, but here it would silently read another row. So both are
-proved, against lengths that the data certainly has: see `gather_nd_site` and `proofs`. The
+proved, against lengths that the data certainly has. The
 arithmetic is in int64 up to one last Cast to int32, since int64 runs on the CPU and an earlier Cast
 would double the copies between host and GPU. Both operators only move data: not a bit changes.
 Source: the operators' definitions.

@@ -9,15 +9,15 @@ ONNX Runtime Web up to 1.22, fails to compile it. Trees of narrow ones run, and 
 
 In general: pieces of equal size, of any tensor, on any axes, by Splits of Splits, Slices or Gathers, with or
 without axes of length 1 that come and go, and any Concats of them in which the numbers of the pieces are
-those of the places with their digits in another order (see `grids.order`): also an image out of the
-pieces, a stack of them, and one Split whose parts are only joined again. Where a piece has another use as
+those of the places with their digits in another order: also an image out of the pieces, a stack of
+them, and one Split whose parts are only joined again. Where a piece has another use as
 well its Split stays, and only the Concat goes. The lengths along which pieces are cut are proved; one
 other length may be unknown, such as the batch.
 
 All of it only moves data. Yet bits could change elsewhere: where the runtime's optimizer moves a Transpose,
-sums are added up in another order, and a float16 that a lone node moves may not be rounded. What keeps it
-from that is in `grids.steps`; what would not be kept from it is left alone, see `grids.site`, and so are
-Splits that the runtime takes for others (see `merged_splits`).
+sums are added up in another order, and a float16 that a lone node moves may not be rounded. Nodes that keep
+it from that are added; where none would, the grid is left alone, and so are Splits that the runtime takes
+for others.
 Source: the operators' definitions; the limit is maxStorageBuffersPerShaderStage of WebGPU; onnxruntime's
 onnx_transpose_optimization.cc and insert_cast_transformer.cc.
 """

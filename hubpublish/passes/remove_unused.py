@@ -6,7 +6,7 @@ make the file larger. In every scope; what uses a value inside of a body counts.
 What stays: outputs of the model and of bodies, and what only they need; optional outputs of nodes that
 are used; initializers that are inputs, or that a quantization annotation names; nodes of other domains,
 calls of functions, and nodes with bodies, which may do what nobody sees; and nodes that take float16
-which others take too, since ONNX Runtime rounds it or not by who takes it (see `half`). An
+which others take too, since ONNX Runtime rounds it or not by who takes it. An
 unused node that fails on an input no longer does: this is the one way in which the model may change.
 
 Not built on onnx_ir's ``RemoveUnusedNodesPass``: it also drops optional outputs of used nodes, and

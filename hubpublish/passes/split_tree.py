@@ -8,9 +8,8 @@ to compile a Split with 8 or more outputs at all.
     Split(x, [s1, ..., sn]) -> Split(Split(x, [s1 + ... + sk, sk+1 + ... + s2k, ...])[0], [s1, ..., sk]), ...
 
 The tree has depth ceil(log_k n). Split only moves data, so not a bit changes; where several may round to
-float16 what one may not, it is left alone (see `half_trees`). How the sizes are found is in `split_sizes`;
-an omitted output gets a name and stays unused. Left alone are also those that the runtime takes for
-another one (see `merged_splits`).
+float16 what one may not, it is left alone. An omitted output gets a name and stays unused. Left alone are
+also those whose sizes are not certain, and those that the runtime takes for another one.
 Source: the operator's definition; the limit is maxStorageBuffersPerShaderStage of WebGPU.
 """
 

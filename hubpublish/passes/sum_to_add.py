@@ -11,9 +11,9 @@ runtime may fuse an Add where it does not fuse a Sum (Conv + Add, MatMul + Add),
 gate ``exact_unoptimized`` measures and states that. Left alone are
 - a constant 0 to add, as the runtime removes such an Add and so the sign of -0;
 - one input that may be float16: Sum computes in float32 on the CPU where Identity does not, and what is
-  moved before and behind is rounded or not by that (see `half.trees`);
+  moved before and behind is rounded or not by that;
 - what may be float16 where another Add or Sum adds up the same, as the runtime makes one of two equal Adds,
-  and then of what moves them, and rounds or not by that (see `half.sums`).
+  and then of what moves them, and rounds or not by that.
 Source: onnxruntime's CPU kernel of Sum, and the operator's broadcasting since opset 8.
 """
 

@@ -1,6 +1,7 @@
-"""What the passes share that remove what is not needed, and replace nothing.
+"""What the passes share that look at a model as a whole: at its constants, and at what nothing needs.
 
-They run only where they are named: no device needs them.
+None of them runs where no pass is named. ``auto`` takes those of them that make any file smaller; the others,
+which only tidy, run where they are named.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class TidyPass(RewritePass[OptionsT]):
         return False
 
     def replace(self, node: ir.Node, scope: Scope, names: FreshNames) -> Replacement | Skip:
-        return Skip("is not replaced, but removed or kept")
+        return Skip("is not looked at alone")
 
     def is_kept(self, value: ir.Value) -> bool:
         """Whether a graph gives the value, or a quantization annotation names it."""

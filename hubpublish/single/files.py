@@ -43,8 +43,7 @@ def rewrite_file(
     report: Path | None = None,
     runtime: str | None = None,
 ) -> Rewrite:
-    """Rewrite one file with passes as the command line names them; without any, every exact one
-    but those that only tidy. ``auto`` stands for those that the device asks for.
+    """Rewrite one file with passes as the command line names them, as `parse_passes` reads them.
 
     Raises:
         UsageError: A pass or device is unknown, or a file would be written over another of them.

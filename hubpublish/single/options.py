@@ -21,7 +21,10 @@ _T = TypeVar("_T")
 
 
 def parse_passes(texts: Sequence[str]) -> tuple[RewritePass[Any], ...] | Auto:
-    """What ``--pass``, repeated, asks for; nothing asks for every exact pass but those that only tidy.
+    """What ``--pass``, repeated, asks for.
+
+    Nothing asks for every exact pass but those that tidy or make files smaller, ``auto`` for those that
+    remove what stands in the way on the device, and those that make any file smaller.
 
     Raises:
         UsageError: A pass or an option is unknown, or ``auto`` is not alone.

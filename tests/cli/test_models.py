@@ -12,8 +12,10 @@ import numpy as np
 import onnx
 import pytest
 
+from hubpublish import single
 from hubpublish.devices import PROFILES
 from hubpublish.devices.runtimes import runtime_names
+from hubpublish.errors import UsageError
 from hubpublish.passes import PASSES
 from tests.cli.running import Shell, in_a_process
 from tests.publication import SMALL, model_bytes
@@ -282,12 +284,10 @@ class TestInspect:
     def test_as_json(self, shell: Shell, model: Path) -> None:
         found = shell("inspect", model, "--device", "webgpu-chromium", "--json").json
         assert found["statistics"]["ops"]["Split"] == 1
-        assert (found["fit"]["profile"], found["fit"]["limit"], found["fit"]["too_wide"]) == (
-            "webgpu-chromium",
-            10,
-            [],
-        )
-        assert found["widest"][0]["slots"] == 10
+        fit = found["fit"]
+        assert (fit["profile"], fit["limit"]) == ("webgpu-chromium", 10)
+        assert [(each["op"], each["slots"], each["limit"]) for each in fit["too_wide"]] == [("Split", 10, 8)]
+        assert (found["widest"][0]["slots"], found["widest"][0]["limit"]) == (10, 8)
         assert found["runtimes"][0] == "web-1.22"
         assert found["totals"]["on_cpu"] == 1
         assert [(each["op"], each["passes"]) for each in found["groups"]] == [
@@ -329,6 +329,32 @@ class TestVerify:
         assert "output 'y' differs in" in done.error["message"]
         assert done.error["verification"]["passed"] is False
 
+    def test_on_another_device_is_asked_for_by_name(
+        self, shell: Shell, model: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        done = shell("verify", model, model, "--ep", "cuda")
+        assert done.code == 2
+        assert "unknown execution provider 'cuda'" in done.err
+        asked: dict[str, Any] = {}
+
+        def on_webgpu(*files: Path, **options: Any) -> None:
+            asked.update(options)
+            raise UsageError("no device", where="here", hint="none")
+
+        monkeypatch.setattr(single, "verify_files_on_webgpu", on_webgpu)
+        options = ["--gate", "max_abs=1", "--storage-buffers", "9", "--assign-only", "--shape", "x=1"]
+        done = shell("verify", model, model, "--ep", "webgpu", *options, "--value", "x=2", "--input", "x=3")
+        assert "no device" in done.err
+        del asked["say"], asked["cache"]
+        assert asked == {
+            "gate": "max_abs=1",
+            "storage_buffers": 9,
+            "assign_only": True,
+            "shapes": ["x=1"],
+            "values": ["x=2"],
+            "files": ["x=3"],
+        }
+
 
 def test_names_stay_on_their_line(shell: Shell, tmp_path: Path) -> None:
     path = tmp_path / "odd.onnx"
@@ -369,6 +395,9 @@ def test_one_pass_is_shown_in_full(shell: Shell) -> None:
     assert "where Identity does not, and what is moved before" in " ".join(text.split())
     assert "  " not in text.partition("- one input")[2].partition("\n")[0]
     assert text.count("\n  Source: ") == text.count("Source: ")
+    single = re.compile("(?<!`)`([^`]+)`(?!`)")  # which stand for passes, and not for modules
+    named = {name for each in found.values() for name in single.findall(each["documentation"])}
+    assert named <= set(PASSES)
     formulas = re.findall(r"^ {6}.*", text, re.MULTILINE)  # as they are written
     assert "      Sum(a, b, c, d) = Add(Add(Add(a, b), c), d)        Sum(a) = Identity(a)" in formulas
     assert all(len(line) <= 80 for line in text.splitlines() if line not in formulas)

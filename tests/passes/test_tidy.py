@@ -85,7 +85,14 @@ def annotate(model: onnx.ModelProto, tensor: str, scale: str) -> None:
 def test_they_are_exact_and_run_only_where_they_are_named(name: str) -> None:
     assert PASSES[name].exact
     assert not PASSES[name].by_default
+    assert not PASSES[name].shrinks
     assert PASSES["int32_indices"].by_default
+
+
+@pytest.mark.parametrize("name", ["fold_constants", "compress_constants"])
+def test_those_that_make_files_smaller_run_where_they_are_named_and_in_auto(name: str) -> None:
+    assert not PASSES[name].by_default
+    assert PASSES[name].shrinks
 
 
 @pytest.mark.parametrize("each", EVERY, ids=lambda each: str(each.name))
