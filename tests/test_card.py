@@ -482,6 +482,17 @@ class TestText:
         assert "hubpublish run recipe.yaml --dry-run" in card
         assert "hubpublish 9.8.7, onnxruntime 1.99.0" in card
 
+    def test_counts_a_limit_of_the_runtime_below_that_of_the_device(self) -> None:
+        variant = variant_report()
+        (split,) = (each for each in variant.fit_before.widest_by_op if each.op == "Split")
+        widths = (split.model_copy(update={"slots": 9, "limit": 8}),)
+        before = variant.fit_before.model_copy(update={"limit": 10, "widest_by_op": widths})
+        after = variant.fit.model_copy(update={"limit": 10, "widest_by_op": widths})
+        card = render(report_of(variant.model_copy(update={"fit_before": before, "fit": after})), card_spec())
+        assert "A Split binds 9 storage buffers" in card
+        assert "Current: 9, Max is 8" in card
+        assert any(row[1:] == ["Split", "9", "9"] for rows in tables(card) for row in rows)
+
     def test_quotes_the_runtime_on_why_the_original_fails(self, card: str) -> None:
         assert "Too many storage buffers in shader. Current: 10, Max is 8" in card
 
