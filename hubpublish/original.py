@@ -61,10 +61,11 @@ def explanations(report: Report) -> Iterable[str]:
         variant = next((v for v in report.variants if _rewrote(v, name)), None)
         if variant is not None and pass_class.failure:
             before = variant.fit_before
-            widths = [width.slots for width in before.widest_by_op if width.op in pass_class.op_types]
-            slots = max(widths, default=0)
-            if slots > before.limit or not pass_class.narrows:
-                yield pass_class.failure.format(slots=slots, limit=before.limit)
+            widths = [width for width in before.widest_by_op if width.op in pass_class.op_types]
+            widest = max(widths, key=lambda width: width.slots, default=None)
+            if not pass_class.narrows or (widest is not None and widest.exceeds(before.limit)):
+                slots, limit = (widest.slots, widest.limit) if widest is not None else (0, None)
+                yield pass_class.failure.format(slots=slots, limit=limit or before.limit)
 
 
 def _rewrote(variant: VariantReport, name: str) -> bool:
