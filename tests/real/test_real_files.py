@@ -28,6 +28,8 @@ WIDER_THAN_TWO: dict[str, dict[str, list[int]]] = {
     "nudenet": {"Concat": [3] * 11 + [4] * 4, "Split": []},
     "isnet-fp16": {"Concat": [], "Split": []},  # 89 Concats, all of two
 }
+# Their Convs of 129 = 3 x 43 input channels are among those that newer runtimes compute wrongly.
+WRONG = ("silero-vad", "silero-vad-op18")
 TREES = {"Concat": "concat_tree", "Split": "split_tree"}
 
 
@@ -62,7 +64,8 @@ def test_default_limits_find_nothing_to_rewrite(name: str, publications: Publica
         assert wiring(published) == wiring(original)
         assert_nothing_else_changed(original, published)
         assert_same_bits(variant)
-    assert "No failure of the original on this device is known." in done.card
+    assert ("No failure of the original on this device is known." in done.card) == (name not in WRONG)
+    assert ("Conv | does not work | computes wrong values" in done.card) == (name in WRONG)
 
 
 def test_silero_is_rewritten_inside_the_branches_of_its_ifs(publications: Publications) -> None:
