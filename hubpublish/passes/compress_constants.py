@@ -33,12 +33,12 @@ from hubpublish.model import FreshNames, Scope, leftovers, node_label, scopes
 from hubpublish.model.constants import constant_tensor_of, is_onnx
 from hubpublish.model.external import let_go
 from hubpublish.model.statistics import op_name
+from hubpublish.passes.alike import MOST_SHARED
 from hubpublish.passes.base import PassOptions, PassOutcome, Rewritten, Skipped
 from hubpublish.passes.compression.forms import Finder, Form, Plain, same_bits, value_of
 from hubpublish.passes.compression.nodes import FormMaker
 from hubpublish.passes.folding.halves import Halves
 from hubpublish.passes.folding.operators import FLOATS, INTEGERS
-from hubpublish.passes.folding.twins import MOST_SHARED, may_hold_halves
 from hubpublish.passes.packing import Packing
 from hubpublish.passes.proofs.facts import Proofs
 from hubpublish.passes.storing import Store
@@ -66,8 +66,7 @@ class CompressConstants(TidyPass[CompressConstantsOptions]):
     Options = CompressConstantsOptions
 
     def tidy(self, model: ir.Model, outcome: PassOutcome) -> None:
-        names, packing = FreshNames(model), Packing(model, foreign=True)
-        self._least_elements = MOST_SHARED + 1 if may_hold_halves(model) else 1
+        names, packing = FreshNames(model), Packing(model)
         halves = Halves(model, Proofs(model), lambda value: constant_tensor_of(value) is not None)
         for scope in scopes(model):
             for value in [*_constants(scope)]:
@@ -93,7 +92,7 @@ class CompressConstants(TidyPass[CompressConstantsOptions]):
             return None
         node_bytes = LABEL_BYTES + 5 * len((value.name or "").encode())
         options = self.options
-        form = _found(Finder(options.min_bytes, options.min_gain, node_bytes, self._least_elements), tensor)
+        form = _found(Finder(options.min_bytes, options.min_gain, node_bytes, MOST_SHARED + 1), tensor)
         if form is None:
             let_go(tensor)
         return form

@@ -4,7 +4,7 @@ Removes: the thousands of nodes of shape arithmetic that exporters write, many o
 execution provider leaves to the CPU, and the time that a runtime takes to load them.
 
     y = f(c1, c2, ...)        ->    an initializer y; where there can be none, a Constant
-    n = Shape(x), Size(x)     ->    the same, if the shape of x is proved
+    n = Shape(x)              ->    the same, if the shape of x is proved
 
 The values are ONNX Runtime's own, of the constant nodes alone, part by part, with optimizations off, in
 a process of its own. What is stored is what other nodes need, under its name; what nothing needs then
@@ -17,8 +17,11 @@ or cast; and an Identity of a constant, which keeps a shared weight from being p
 differ between machines: all but what is moved or rounded as IEEE 754 says, and NaN. (c) Float16 of
 operators without a kernel for it on the CPU, which the runtime does not fold itself, so that it would see
 a constant that it did not. (d) What changes where the runtime rounds to float16: a Cast that loses
-something, a Shape or constant beside a node that may run in float32, values that make two nodes the same.
-(e) Random numbers, If, Loop and Scan, what a function's caller configures, operators of other domains.
+something, a Shape or constant beside a node that may run in float32. (e) Values that make two nodes the same,
+or no longer the same, since the runtime merges such nodes, and fuses and rounds others by that (see
+`merging`); Size, which it does not fold; and what was only measured, if others may be fused without it. (f)
+Shapes that a Loop which runs zero times may give (see `loops`). (g) Random numbers, If, Loop and Scan, what a
+function's caller configures, operators of other domains.
 Bodies and functions are folded where they use nothing but constants, of the graphs around them too.
 
 Not built on onnxscript 0.7: its ``fold_constants`` leaves 13,000 of the 16,400 nodes of BiRefNet at 256 and
@@ -40,20 +43,24 @@ from hubpublish.model import Scope, node_label
 from hubpublish.model.dead import remove_dead
 from hubpublish.model.rewire import replace_uses
 from hubpublish.model.statistics import op_name
+from hubpublish.passes.alike import shared
 from hubpublish.passes.base import PassOptions, PassOutcome, Rewritten, Skipped
-from hubpublish.passes.folding.cones import find_cones
+from hubpublish.passes.folding.cones import Cones, find_cones
 from hubpublish.passes.folding.operators import MEASURES
 from hubpublish.passes.folding.plan import Planner
-from hubpublish.passes.folding.twins import Twins
 from hubpublish.passes.folding.values import compute
 from hubpublish.passes.folding.wanted import Wanted
+from hubpublish.passes.fusing import Fusing
 from hubpublish.passes.half.precision import HALF
+from hubpublish.passes.merging import Merging
 from hubpublish.passes.proofs.certain import Array
 from hubpublish.passes.proofs.facts import Proofs
 from hubpublish.passes.proofs.types import Types
 from hubpublish.passes.storing import Store
 from hubpublish.passes.tidy import INITIALIZER, TidyPass
 from hubpublish.passes.unfailing import unfailing_nodes_before
+
+MERGED = "the runtime would merge others than now of the nodes that are given it, and round differently"
 
 
 class FoldConstantsOptions(PassOptions):
@@ -80,11 +87,11 @@ class FoldConstants(TidyPass[FoldConstantsOptions]):
         """Store what can be, and return whether nothing is left for another round."""
         proofs = Proofs(model)
         cones = find_cones(model, proofs, refused)
-        reasons = Wanted(model, cones, self.options.max_bytes, self.is_kept).why_not()
+        reasons = Wanted(model, cones, proofs, self.options.max_bytes, self.is_kept).why_not()
         wanted = {value for node in cones.nodes if node not in reasons for value in node.outputs}
         values = compute(cones, wanted)
         refused.update(values.refused)
-        reasons |= values.refused | _twins(model, values.arrays)
+        reasons |= values.refused | _merged(values.arrays, cones)
         plan = Planner(cones, values.computed, Store(model), self.is_kept).plan(reasons)
         constants: dict[ir.Value, ir.Value] = {}
         for node in plan.stored:
@@ -99,10 +106,10 @@ class FoldConstants(TidyPass[FoldConstantsOptions]):
         return not plan.stored or self.is_done(outcome)
 
 
-def _twins(model: ir.Model, arrays: Mapping[ir.Value, Array]) -> dict[ir.Node, str]:
-    twins, reason = Twins(model, arrays), "two nodes that are given it would be one, and rounded differently"
+def _merged(arrays: Mapping[ir.Value, Array], cones: Cones) -> dict[ir.Node, str]:
+    merging = Merging({value: shared(array) or value for value, array in arrays.items()}, cones.is_constant)
     makers = [(value.producer(), value) for value in arrays]
-    return {node: reason for node, value in makers if node is not None and twins.makes(value)}
+    return {node: MERGED for node, value in makers if node is not None and merging.changes(value)}
 
 
 def _stored(
@@ -130,10 +137,11 @@ def _remove(gone: Collection[ir.Node], model: ir.Model, proofs: Proofs) -> None:
     remove_dead(gone)
     unused = [value for value in measured if value is not None and not value.uses()]
     if unused:
-        types = Types(model, proofs)
+        types, unfailing = Types(model, proofs), unfailing_nodes_before(unused, proofs)
+        needed = Fusing(model, proofs, types).needed_among(unfailing)
         remove_dead(
             node
-            for node in unfailing_nodes_before(unused, proofs)
+            for node in unfailing
             # Without a node that is given float16, what gives it that may not be rounded.
-            if all(value is None or types.never(value, HALF) for value in node.inputs)
+            if node not in needed and all(value is None or types.never(value, HALF) for value in node.inputs)
         )

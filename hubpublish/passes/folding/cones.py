@@ -39,7 +39,7 @@ class Cones:
     scopes: dict[ir.Node, Scope] = field(default_factory=dict)
 
     def measured(self, value: ir.Value) -> Array | None:
-        """What Shape or Size certainly gives; None for the values of other nodes."""
+        """What a Shape certainly gives; None for the values of other nodes."""
         node = value.producer()
         return self.facts[value].values if node is not None and node.op_type in MEASURES else None
 

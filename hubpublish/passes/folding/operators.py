@@ -42,7 +42,9 @@ _ON_HALVES: Final = frozenset(
     """.split()  # noqa: SIM905
 )
 
-MEASURES: Final = frozenset({"Shape", "Size"})
+#: Operators of which it matters only what shape they are given. Not Size, which the runtime does not fold:
+#: what it measures may be fused with others without it, and so may what it is used with.
+MEASURES: Final = frozenset({"Shape"})
 
 INTEGERS: Final = frozenset(
     {
