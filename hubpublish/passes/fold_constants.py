@@ -19,7 +19,7 @@ operators without a kernel for it on the CPU, which the runtime does not fold it
 a constant that it did not. (d) What changes where the runtime rounds to float16: a Cast that loses
 something, a Shape or constant beside a node that may run in float32. (e) Values that make two nodes the same,
 or no longer the same, since the runtime merges such nodes, and fuses and rounds others by that (see
-`merging`); Size, which it does not fold; and what was only measured, if others may be fused without it. (f)
+`merging`); Size, which it does not fold; and Shapes of what it leaves out and is not removed here. (f)
 Shapes that a Loop which runs zero times may give (see `loops`). (g) Random numbers, If, Loop and Scan, what a
 function's caller configures, operators of other domains.
 Bodies and functions are folded where they use nothing but constants, of the graphs around them too.
@@ -34,7 +34,7 @@ Source: what these were seen to do; onnxruntime's constant_folding.cc and insert
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 import onnx_ir as ir
 from pydantic import Field
@@ -46,19 +46,15 @@ from hubpublish.model.statistics import op_name
 from hubpublish.passes.alike import shared
 from hubpublish.passes.base import PassOptions, PassOutcome, Rewritten, Skipped
 from hubpublish.passes.folding.cones import Cones, find_cones
-from hubpublish.passes.folding.operators import MEASURES
-from hubpublish.passes.folding.plan import Planner
+from hubpublish.passes.folding.measured import STUCK, Measured
+from hubpublish.passes.folding.plan import Plan, Planner
 from hubpublish.passes.folding.values import compute
 from hubpublish.passes.folding.wanted import Wanted
-from hubpublish.passes.fusing import Fusing
-from hubpublish.passes.half.precision import HALF
 from hubpublish.passes.merging import Merging
 from hubpublish.passes.proofs.certain import Array
 from hubpublish.passes.proofs.facts import Proofs
-from hubpublish.passes.proofs.types import Types
 from hubpublish.passes.storing import Store
 from hubpublish.passes.tidy import INITIALIZER, TidyPass
-from hubpublish.passes.unfailing import unfailing_nodes_before
 
 MERGED = "the runtime would merge others than now of the nodes that are given it, and round differently"
 
@@ -91,14 +87,24 @@ class FoldConstants(TidyPass[FoldConstantsOptions]):
         wanted = {value for node in cones.nodes if node not in reasons for value in node.outputs}
         values = compute(cones, wanted)
         refused.update(values.refused)
-        reasons |= values.refused | _merged(values.arrays, cones)
-        plan = Planner(cones, values.computed, Store(model), self.is_kept).plan(reasons)
+        reasons |= values.refused
+        planner = Planner(cones, values.computed, Store(model), self.is_kept)
+        plan = planner.plan(reasons)
+        while merged := _merged(plan, values.arrays, cones):
+            # What they are computed from could merge them as well.
+            reasons |= dict.fromkeys(cones.behind(merged), MERGED)
+            plan = planner.plan(reasons)
+        measured = Measured(model, proofs, plan.gone)
+        if stuck := measured.stuck():
+            refused.update(dict.fromkeys(stuck, STUCK))
+            return False
         constants: dict[ir.Value, ir.Value] = {}
         for node in plan.stored:
             if not self.is_done(outcome):
                 constants |= _stored(node, cones.scopes[node], values.arrays, outcome)
         replace_uses(constants)  # all at once: many of them may be given to one node
-        _remove(plan.gone, model, proofs)
+        remove_dead(plan.gone)
+        measured.remove()
         for node, reason in (cones.refused | plan.stay).items():
             if reason:
                 label, op, scope = node_label(node), op_name(node), cones.scopes[node].label
@@ -106,10 +112,11 @@ class FoldConstants(TidyPass[FoldConstantsOptions]):
         return not plan.stored or self.is_done(outcome)
 
 
-def _merged(arrays: Mapping[ir.Value, Array], cones: Cones) -> dict[ir.Node, str]:
-    merging = Merging({value: shared(array) or value for value, array in arrays.items()}, cones.is_constant)
-    makers = [(value.producer(), value) for value in arrays]
-    return {node: MERGED for node, value in makers if node is not None and merging.changes(value)}
+def _merged(plan: Plan, arrays: Mapping[ir.Value, Array], cones: Cones) -> list[ir.Node]:
+    """Nodes that must not be stored, since others would be merged by that."""
+    become = {value: shared(arrays[value]) or value for node in plan.stored for value in node.outputs}
+    merging = Merging(become, cones.is_constant, plan.gone)
+    return [node for node in plan.stored if any(map(merging.changes, node.outputs))]
 
 
 def _stored(
@@ -129,19 +136,3 @@ def _stored(
     label, op, into = node_label(node), op_name(node), {store.kind(scope): len(used)}
     outcome.rewritten.append(Rewritten(node=label, op=op, scope=scope.label, into=into))
     return constants
-
-
-def _remove(gone: Collection[ir.Node], model: ir.Model, proofs: Proofs) -> None:
-    """Remove what is not needed any more, and what was only measured, if it cannot fail."""
-    measured = [node.inputs[0] for node in gone if node.op_type in MEASURES]
-    remove_dead(gone)
-    unused = [value for value in measured if value is not None and not value.uses()]
-    if unused:
-        types, unfailing = Types(model, proofs), unfailing_nodes_before(unused, proofs)
-        needed = Fusing(model, proofs, types).needed_among(unfailing)
-        remove_dead(
-            node
-            for node in unfailing
-            # Without a node that is given float16, what gives it that may not be rounded.
-            if node not in needed and all(value is None or types.never(value, HALF) for value in node.inputs)
-        )

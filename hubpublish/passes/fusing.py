@@ -17,6 +17,8 @@ import onnx_ir as ir
 
 from hubpublish.model import scopes
 from hubpublish.model.constants import is_onnx
+from hubpublish.passes.folding.operators import COMPUTED, ON_HALVES
+from hubpublish.passes.half.precision import HALF
 from hubpublish.passes.proofs.facts import Proofs
 from hubpublish.passes.proofs.types import Types
 from hubpublish.passes.reaches import Answers, reaches
@@ -41,17 +43,19 @@ _OF_ANY_TYPE: Final = frozenset(
     """.split()  # noqa: SIM905
 )
 
-#: Operators that give elements of an input on as they are, and the numbers of such inputs; Concat has more.
+#: Operators that give elements of an input on as they are, which the runtime may leave out or fuse with
+#: others; and the numbers of such inputs. Concat has more. A Gather stays, and nothing is fused across it.
 _MOVERS: Final = {
-    **dict.fromkeys(("Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity"), (0,)),
-    **dict.fromkeys(("Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"), (0,)),
+    **dict.fromkeys(("Expand", "Flatten", "Identity", "Reshape", "Slice", "Split"), (0,)),
+    **dict.fromkeys(("Squeeze", "Tile", "Transpose", "Unsqueeze"), (0,)),
     **dict.fromkeys(("Scatter", "ScatterElements", "ScatterND"), (0, 2)),
 }
 
-#: Operators that are fused with nothing before them, and give no floats.
+#: Operators that are fused with nothing before them.
 _ENDS: Final = frozenset(
     """
-    ArgMax ArgMin Equal Greater GreaterOrEqual IsInf IsNaN Less LessOrEqual NonZero Shape Size
+    ArgMax ArgMin Equal Gather GatherElements GatherND Greater GreaterOrEqual IsInf IsNaN Less LessOrEqual
+    NonZero Shape Size
     """.split()  # noqa: SIM905
 )
 
@@ -71,7 +75,8 @@ class Fusing:
         self._model = model
         self._proofs = proofs
         self._types = types
-        self._functions = {function.graph for function in model.functions.values()}
+        self._functions = {function.graph: key for key, function in model.functions.items()}
+        self._calls: dict[ir.OperatorIdentifier, list[ir.Node]] = {}
         self._transposed = Transposed(scope.graph for scope in scopes(model))
         self._ahead: Answers = {}
         self._behind: Answers = {}
@@ -88,7 +93,7 @@ class Fusing:
         needed: set[ir.Node] = set()
         for node in reversed(going):  # those that give to others first: the runtime may leave out the first
             for value in node.inputs:
-                if value is not None and (value.producer() in needed or self._is_shared(value, going, stays)):
+                if value is not None and (value.producer() in needed or self.is_shared(value, going, stays)):
                     needed.add(node)
         return needed
 
@@ -105,7 +110,7 @@ class Fusing:
             return all(value is None or self._is_constant(value) for value in mover.inputs)
         return not self._is_fusable(data)
 
-    def _is_shared(self, value: ir.Value, going: Mapping[ir.Node, None], stays: Answers) -> bool:
+    def is_shared(self, value: ir.Value, going: Mapping[ir.Node, None], stays: Answers) -> bool:
         """Whether a value is fusable, and still there without the nodes that are going."""
         producer = value.producer()
         if producer in going:
@@ -122,8 +127,8 @@ class Fusing:
 
     def _is_fused(self, value: ir.Value) -> bool:
         node = value.producer()
-        if node is None:  # what is given to a function is computed where it is called
-            return value.is_graph_input() and value.graph in self._functions
+        if node is None:
+            return False
         if why_not_onnx(node, self._model) or node.op_type in _OF_ANY_TYPE:
             return True
         return (node.op_type in FUSED or value in self._transposed) and not self._types.never(value, FLOATS)
@@ -131,8 +136,23 @@ class Fusing:
     def _moved_from(self, value: ir.Value) -> Iterable[ir.Value]:
         node = value.producer()
         if node is None:
-            return ()
+            return self._given_by_callers(value)
         given = node.inputs if is_onnx(node, "Concat") else _inputs(node, _MOVERS.get(node.op_type, ()))
+        return [each for each in given if each is not None]
+
+    def _given_by_callers(self, value: ir.Value) -> Iterable[ir.Value]:
+        """What an input of a function is, where it is called."""
+        if not value.is_graph_input() or value.graph not in self._functions:
+            return ()
+        assert value.graph is not None
+        position = value.graph.inputs.index(value)
+        if not self._calls:
+            for scope in scopes(self._model):
+                for node in scope.graph:
+                    if node.op_identifier() in self._model.functions:
+                        self._calls.setdefault(node.op_identifier(), []).append(node)
+        calls = self._calls.get(self._functions[value.graph], [])
+        given = [call.inputs[position] for call in calls if position < len(call.inputs)]
         return [each for each in given if each is not None]
 
     def _goes_to_arithmetic(self, value: ir.Value) -> bool:
@@ -160,7 +180,9 @@ class Fusing:
             return True
         if is_onnx(node, "Shape"):
             return self._proofs.of(value).values is None
-        return not (is_onnx(node, "Constant", "ConstantOfShape") or is_onnx(node, "Concat", *_MOVERS))
+        if node.op_type not in ON_HALVES and not self._types.never(value, HALF):
+            return True  # the runtime does not fold it
+        return node.op_type not in COMPUTED and node.op_type != "Constant"
 
     def _computed_from(self, value: ir.Value) -> Iterable[ir.Value]:
         node = value.producer()

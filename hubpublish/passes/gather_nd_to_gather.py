@@ -58,7 +58,7 @@ class GatherNdToGather(RewritePass[PassOptions]):
         site = self._finder.find(node)
         if isinstance(site, Skip):
             return site
-        if self._loops.may_see(node.outputs[0], site.shape):
+        if self._loops.may_see_more(node.outputs[0], site.shape):
             return Skip(loops.REASON)
         make = _RowMaker(NodeMaker(node, names), self._shared, scope)
         rows = make.rows(site)

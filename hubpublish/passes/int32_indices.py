@@ -79,7 +79,7 @@ class Int32Indices(RewritePass[PassOptions]):
         found = self._finder.find(node)
         if isinstance(found, Skip):
             return found
-        if self._loops.may_see(node.outputs[0], found.site.shape):
+        if self._loops.may_see_more(node.outputs[0], found.site.shape):
             return Skip(loops.REASON)
         make = _Int32Maker(NodeMaker(node, names), self._shared, scope)
         inputs = [make.rows(found.site), make.row_numbers(found)]

@@ -10,7 +10,7 @@ Source: onnxruntime's constant_sharing.cc and common_subexpression_elimination.c
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 
 import onnx_ir as ir
 
@@ -24,12 +24,19 @@ class Merging:
 
     Args:
         become: What certain values will be: those with equal ones count as one constant.
-        is_constant: Whether a value, not one behind an Identity, depends on no input. Which nodes are merged that
-            are given nothing else does not matter, but for others behind them.
+        is_constant: Whether a value, not one behind an Identity, depends on no input. Which nodes are merged
+            that are given nothing else does not matter, but for others behind them.
+        gone: Nodes that will not be there any more.
     """
 
-    def __init__(self, become: Mapping[ir.Value, object], is_constant: Callable[[ir.Value], bool]) -> None:
+    def __init__(
+        self,
+        become: Mapping[ir.Value, object],
+        is_constant: Callable[[ir.Value], bool],
+        gone: Container[ir.Node] = (),
+    ) -> None:
         self._become = become
+        self._gone = gone
         self._is_constant = is_constant
         self._changed: dict[ir.Graph, set[ir.Node]] = {}
         self._answers: Answers = {}
@@ -63,7 +70,7 @@ class Merging:
         now: dict[object, dict[object, list[ir.Node]]] = defaultdict(lambda: defaultdict(list))
         then: dict[object, dict[object, list[ir.Node]]] = defaultdict(lambda: defaultdict(list))
         for node in graph:
-            if not node.inputs or not node.outputs or is_onnx(node, "Identity"):
+            if not (node.inputs and node.outputs) or is_onnx(node, "Identity") or node in self._gone:
                 continue
             number = alike.of(node.outputs[0])
             given = tuple(self._then(value, alike) for value in node.inputs)

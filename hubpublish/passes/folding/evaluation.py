@@ -29,7 +29,7 @@ def run_each(models: Sequence[Model]) -> Iterator[Outputs | str]:
         models: Each is made when it is written down for the child process, and not kept.
 
     Raises:
-        HubpublishError: The child process itself does not work, or all of them take too long: what is computed
+        HubpublishError: The child process itself does not work, or they take too long: what becomes of them
             must not depend on how fast the machine is.
     """
     done = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -61,7 +61,7 @@ class Wanted:
                 return "is given to Range, of which the runtime takes no constants but scalars"
             if size > self.most_bytes:
                 return f"takes {size:,} bytes, more than {self.most_bytes:,}"
-            if any(loops.may_see(each, self._shape(each)) for each in _given(value)):
+            if loops.may_see_constant(value, self._shape):
                 return "the runtime may infer more of a shape with it, on which a Loop may depend"
             if self.cones.facts[value].dtype == ir.DataType.FLOAT16 and not self.cones.halves.allow(value):
                 return "what it is given to may be rounded differently with a constant"
@@ -71,13 +71,6 @@ class Wanted:
         """The shape of a value, if all of it is certain."""
         shape = self.proofs.of(value).shape
         return None if shape is None or None in shape else shape
-
-
-def _given(value: ir.Value) -> Iterator[ir.Value]:
-    """A value, and what is computed from it at once."""
-    yield value
-    for user in value.consumers():
-        yield from user.outputs
 
 
 def _deciding(cones: Cones) -> set[ir.Node]:
