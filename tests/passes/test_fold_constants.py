@@ -273,7 +273,7 @@ def test_elements_of_any_type_are_moved(op: str) -> None:
     assert op in operators.MOVES
     for dtype in ("float32", "float64", "int64", "int32", "uint8", "bool"):
         assert folds(case(op, MOVES[op], dtype)) or (op, dtype) in NO_KERNEL
-    in_float32 = "which may fuse it differently" if op not in operators._ON_HALVES else None
+    in_float32 = "which may fuse it differently" if op not in operators.ON_HALVES else None
     assert folds(case(op, MOVES[op], "float16"), in_float32)
 
 

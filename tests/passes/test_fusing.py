@@ -20,10 +20,11 @@ from hubpublish.passes.compress_constants import CompressConstants, CompressCons
 from hubpublish.passes.dedupe_initializers import DedupeInitializers
 from hubpublish.passes.drop_empty_scatter import DropEmptyScatter
 from hubpublish.passes.fold_constants import MERGED, FoldConstants
-from hubpublish.passes.folding import child, evaluation, wanted
+from hubpublish.passes.folding import child, evaluation
 from hubpublish.passes.folding.measured import STUCK
 from hubpublish.passes.fusing import Fusing
 from hubpublish.passes.merging import Merging
+from hubpublish.passes.packing import Packing
 from hubpublish.passes.patch_grid import PatchGrid
 from hubpublish.passes.remove_unused import RemoveUnused
 from tests.models.build import (
@@ -147,7 +148,7 @@ def test_a_scatter_that_keeps_nothing_apart(body: str) -> None:
     width = 1 if "Constant" in body else 64 if "MatMul" in body else 300
     constants: dict[str, Any] = {**EMPTY, "u": np.zeros((0, width), np.float32)}
     constants |= {"w": W} if "MatMul" in body else {}
-    constants |= {"j": np.int64([1, 0])} if "Gather" in body else {}
+    constants |= {"j": np.array([1, 0], np.int64)} if "Gather" in body else {}
     left_alone(model_of(body, **constants), DropEmptyScatter(), {}, ["s"])
 
 
@@ -166,7 +167,7 @@ def test_all_that_is_unused_behind_such_a_node_stays() -> None:
 
 @pytest.mark.parametrize("producer", ["Sin(x)", "Neg(x)", "Gather(x, j)"])
 def test_an_unused_node_of_what_is_never_fused_goes(producer: str) -> None:
-    constants: dict[str, Any] = {"j": np.int64([1, 0])} if "Gather" in producer else {}
+    constants: dict[str, Any] = {"j": np.array([1, 0], np.int64)} if "Gather" in producer else {}
     body = f"c = {producer}  [z] z = Neg(c)  [a] a = Neg(z)  y = Abs(c)"
     assert op_counts(left_alone(model_of(body, **constants), RemoveUnused(), {}, ["a", "z"]).model)[
         "Neg"
@@ -237,7 +238,7 @@ def test_what_was_only_measured_goes_as_in_the_runtime(between: str) -> None:
     "between", ["n = Gather(c, one)", "n, n2 = Split<axis=1>(c)", "m = Neg(c)  n = Gather(m, j)"]
 )
 def test_a_shape_stays_where_what_it_measures_may_fail(between: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    constants = {"j": np.int64([0, 1])} if "j)" in between else {}
+    constants = {"j": np.array([0, 1], np.int64)} if "j)" in between else {}
     model = model_of(MEASURED.format(between).replace("(f, one)", "(f, zero)"), w=W, b=B, one=np.int64(1),
                      zero=np.int64(0), **constants)  # fmt: skip
     left_alone(model, FoldConstants(), {"s": STUCK})
@@ -300,7 +301,7 @@ def test_copies_of_float16(monkeypatch: pytest.MonkeyPatch) -> None:
     z = Concat<axis=0>(rb, rb)"""
     weight, x = (RNG.standard_normal(shape).astype(np.float16) for shape in ((64,), (4, 64)))
     outputs = "float16[A,B] y, float16[C,D] z"
-    model = model_of(body, outputs, "float16[4,64] x", w1=weight, w2=weight, sh=np.int64([8, 32]))
+    model = model_of(body, outputs, "float16[4,64] x", w1=weight, w2=weight, sh=np.array([8, 32], np.int64))
     left_alone(model, DedupeInitializers(), {"w2": ALIKE}, x=x)
     monkeypatch.setattr(Merging, "changes", lambda self, value: False)
     assert differs(model, DedupeInitializers(), x)
@@ -309,7 +310,7 @@ def test_copies_of_float16(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_compressed_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the nodes that compute them the runtime makes one."""
     body = "q = Add(x, c)  r = Add(x, d)  p = MatMul(q, w)  y = Add(p, b)  o = MatMul(r, w)  z = Sin(o)"
-    copy = np.broadcast_to(np.float32([[1.5]]), X.shape).copy()
+    copy = np.broadcast_to(np.array([[1.5]], np.float32), X.shape).copy()
     model = model_of(body, "float[A,B] y, float[C,D] z", c=copy, d=copy, w=W, b=B)
     each = CompressConstants(CompressConstantsOptions(min_bytes=1024))
     reason = "the runtime would make one of it and its copies, and of what takes them"
@@ -318,7 +319,7 @@ def test_compressed_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     assert differs(model, each)
 
 
-PIECES = {f"c{n}": np.int64([2 * n]) for n in range(9)}
+PIECES = {f"c{n}": np.array([2 * n], np.int64) for n in range(9)}
 SLICED = "  ".join(f"s{n} = Slice(x, c{n}, c{n + 1}, ax)" for n in range(8))
 JOINED = """[p] p = Concat<axis=1>(a, b, c, d, e, f, g, h)
 [q] q = Concat<axis=1>(s0, s1, s2, s3, s4, s5, s6, s7)
@@ -333,7 +334,7 @@ def grids(body: str) -> Any:
         body,
         "float[A,B] y, float[C,D] z",
         "float[16,300] x",
-        ax=np.int64([0]),
+        ax=np.array([0], np.int64),
         w=RNG.standard_normal((2400, 16)).astype(np.float32),
         bias=B[:16],
         **PIECES,
@@ -359,7 +360,7 @@ def test_a_grid_of_which_a_step_is_there_already() -> None:
     model = grids(f"{SLICED}  {ONCE.replace('y = Relu(x)', 'r = Reshape(x, st)  y = Reshape(r, to)')}")
     made = rewrite(grids(f"{SLICED}  {ONCE}"), PatchGrid()).model
     shape = numpy_helper.to_array(nodes(made, "Constant")[0].attribute[0].t)
-    for name, array in (("st", shape), ("to", np.int64([16, 300]))):
+    for name, array in (("st", shape), ("to", np.array([16, 300], np.int64))):
         model.graph.initializer.append(numpy_helper.from_array(array, name))
     reason = "the runtime would take what replaces it for what others compute, and merge the two"
     left_alone(model, PatchGrid(), {"q": reason}, x=GRID)
@@ -376,7 +377,7 @@ def test_integers_that_a_foreign_operator_packs(monkeypatch: pytest.MonkeyPatch)
     model = model_of(body, inputs="float[5,256] x", b1=packed[:10], b2=packed[10:], s=scales)
     reason = "is given to MatMulNBits, which may compute differently with a constant"
     left_alone(model, FoldConstants(), {"q": reason}, x=x)
-    monkeypatch.setattr(wanted.Packing, "by", lambda self, value: None)
+    monkeypatch.setattr(Packing, "by", lambda self, value: None)
     assert differs(model, FoldConstants(), x, "disabled")
 
 

@@ -1,7 +1,7 @@
-"""What is only measured by Shapes that become constants: what of it goes, and what must not be measured ahead.
+"""What only Shapes are given that become constants: what of it goes, and which Shapes must stay.
 
-ONNX Runtime folds a Shape by default, and then leaves out what nothing else takes, also if it could fail. Here
-only what cannot fail goes. What stays is still given what it takes, so that this is not fused with what
+ONNX Runtime folds a Shape by default, and then leaves out what nothing else takes, also if it could fail.
+Here only what cannot fail goes. What stays is still given what it takes, so that this is not fused with what
 follows, as it is without the rewrite: where that may be so the Shape has to stay, too.
 Source: onnxruntime's constant_folding.cc; what version 1.32 does.
 """
@@ -34,13 +34,11 @@ class Measured:
     """
 
     def __init__(self, model: ir.Model, proofs: Proofs, gone: Mapping[ir.Node, None]) -> None:
+        self._gone = gone
         self._shapes = [node for node in gone if node.op_type in MEASURES]
         self._going = _going(gone)
-        before = [
-            node.inputs[0]
-            for node in self._shapes
-            if node.inputs[0] and node.inputs[0].producer() in self._going
-        ]
+        given = [node.inputs[0] for node in self._shapes]
+        before = [value for value in given if value is not None and value.producer() in self._going]
         self._fusing = Fusing(model, proofs, types := Types(model, proofs)) if before else None
         # Without a node that is given float16, what gives it that may not be rounded.
         self._removable = {
@@ -57,22 +55,25 @@ class Measured:
 
         def is_kept_apart(value: ir.Value) -> bool:
             node = value.producer()
-            if node not in self._going or node in self._removable:
+            if not self._is_left(node) or node in self._removable:
                 return False
             assert node is not None
-            return any(
-                each is not None and fusing.is_shared(each, self._going, stays) for each in node.inputs
-            )
+            given = (each for each in node.inputs if each is not None)
+            return any(fusing.is_shared(each, self._going, stays) for each in given)
 
         def before(value: ir.Value) -> Iterable[ir.Value]:
             node = value.producer()
-            return [each for each in node.inputs if each is not None] if node and node in self._going else []
+            return [each for each in node.inputs if each is not None] if node and self._is_left(node) else []
 
         return [
             node
             for node in self._shapes
             if node.inputs[0] is not None and reaches(node.inputs[0], known, is_kept_apart, before)
         ]
+
+    def _is_left(self, node: ir.Node | None) -> bool:
+        """Whether a node will be there without a use."""
+        return node in self._going and node not in self._gone
 
     def remove(self) -> None:
         """Remove what cannot fail, once the other nodes are gone."""
