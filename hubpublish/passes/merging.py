@@ -40,6 +40,7 @@ class Merging:
         self._is_constant = is_constant
         self._changed: dict[ir.Graph, set[ir.Node]] = {}
         self._answers: Answers = {}
+        self._folded: dict[ir.Node, bool] = {}
 
     def changes(self, value: ir.Value) -> bool:
         """Whether of the nodes that are given ``value`` others would be merged than are."""
@@ -54,8 +55,10 @@ class Merging:
                 yield from user.outputs
 
     def _is_folded(self, node: ir.Node) -> bool:
-        given = [behind_identities(value) for value in node.inputs if value is not None]
-        return all(value is not None and self._is_constant(value) for value in given)
+        if node not in self._folded:
+            given = [behind_identities(value) for value in node.inputs if value is not None]
+            self._folded[node] = all(value is not None and self._is_constant(value) for value in given)
+        return self._folded[node]
 
     def _is_changed(self, user: ir.Node) -> bool:
         graph = user.graph
