@@ -90,7 +90,7 @@ class Alike:
             return None
         if self._certainly:
             few = tensor.size <= MOST_SHARED and tensor.dtype in _SHARED
-            return shared(tensor.numpy()) if few else value
+            return (shared(tensor.numpy()) if few else None) or value
         few = tensor.size <= _FEW and tensor.dtype != ir.DataType.STRING
         return contents(tensor.dtype, tuple(tensor.shape), tensor.tobytes() if few else b"")
 
@@ -103,7 +103,7 @@ def contents(dtype: ir.DataType, shape: tuple[Any, ...], elements: bytes) -> obj
 def shared(array: npt.NDArray[Any]) -> object:
     """What a constant has instead of a number if the runtime makes one of all with the same elements."""
     dtype = ir.DataType.from_numpy(array.dtype)
-    if array.size > MOST_SHARED or dtype not in _SHARED:
+    if not 0 < array.size <= MOST_SHARED or dtype not in _SHARED:
         return None
     return contents(dtype, array.shape, array.tobytes())
 

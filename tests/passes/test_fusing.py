@@ -6,15 +6,18 @@ Each model here is such that the rewrite in question, done all the same, changes
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir as ir
+import onnxruntime as ort
 import pytest
 from onnx import numpy_helper
 
 from hubpublish.passes import fold_constants
+from hubpublish.passes.alike import shared
 from hubpublish.passes.base import RewritePass
 from hubpublish.passes.compress_constants import CompressConstants, CompressConstantsOptions
 from hubpublish.passes.dedupe_initializers import DedupeInitializers
@@ -274,6 +277,27 @@ def test_constants_of_which_two_nodes_are_one_no_more(monkeypatch: pytest.Monkey
     left_alone(model, FoldConstants(), dict.fromkeys(("k", "l", "k" * 90, "l" * 90), MERGED))
     monkeypatch.setattr(Merging, "changes", lambda self, value: False)
     assert differs(model, FoldConstants())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "int64", "bool", "int8"])
+@pytest.mark.parametrize("shape", [(), (1,), (8,), (2, 4), (9,), (0,)])
+def test_the_constants_of_which_the_runtime_makes_one(
+    dtype: str, shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    array = np.ones(shape, dtype)
+    name, op = {"float32": "float", "float64": "double"}.get(dtype, dtype), "Max"
+    if dtype == "bool":
+        op = "And"
+    sides = ",".join(map(str, shape)) or "1"
+    body = f"a = {op}(x, k1)  b = {op}(x, k2)  y = {op}(a, x)  z = {op}(x, b)"
+    outputs = f"{name}[{sides}] y, {name}[{sides}] z"
+    model = model_of(body, outputs, f"{name}[{sides}] x", k1=array, k2=array)
+    options = ort.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    options.log_severity_level = 4
+    ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    merged = op_counts(onnx.load(tmp_path / "optimized.onnx"))[op] == 3
+    assert (shared(array) is not None) == merged
 
 
 COPIES = "y = Add(c, b)  c = MatMul(x, w1)  d = MatMul({}, w2)  z = Sigmoid(d)"
