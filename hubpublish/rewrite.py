@@ -12,7 +12,7 @@ from typing import Any
 import onnx_ir as ir
 
 from hubpublish.devices import Device
-from hubpublish.errors import UnsupportedModelError, UsageError
+from hubpublish.errors import HubpublishError, UsageError
 from hubpublish.inspection import Auto, Inspection, inspect
 from hubpublish.misfit import require_fit, require_sizes
 from hubpublish.model import GraphStatistics, SavedModel, graph_statistics, load, save
@@ -56,6 +56,7 @@ def rewrite(source: Path, target: Path, passes: Passes | Auto, device: Device | 
         UsageError: The result would be written over the source's external data.
         SourceError: The model or its external data cannot be read.
         UnsupportedModelError: The model is of a kind that would lose something.
+        HubpublishError: Its constants cannot be computed on this machine, or take too long.
         DeviceFitError: The result does not fit ``device``; then nothing is written.
     """
     model = load(source)
@@ -103,6 +104,6 @@ def _chosen(passes: Passes | Auto, found: Inspection | None) -> tuple[RewritePas
 def _applied(passes: Passes, model: ir.Model, source: Path) -> tuple[PassOutcome, ...]:
     try:
         return tuple(each(model) for each in passes)
-    except UnsupportedModelError as error:
+    except HubpublishError as error:
         error.where = error.where or str(source)  # a pass knows the graph, and not where it came from
         raise

@@ -118,6 +118,12 @@ class RewritePass(ir.passes.InPlacePass, Generic[OptionsT]):
     def replace(self, node: ir.Node, scope: Scope, names: FreshNames) -> Replacement | Skip:
         """What to put in the node's place, or why nothing."""
 
+    def prepare(self, model: ir.Model) -> None:
+        """Find out what the pass has to know of the model as a whole, which is sorted by now."""
+
+    def finish(self, model: ir.Model) -> None:
+        """Tidy up after the last node was replaced."""
+
     def __call__(self, model_or_result: ir.Model | ir.passes.PassResult, /) -> PassOutcome:
         model = model_or_result if isinstance(model_or_result, ir.Model) else model_or_result.model
         if self.op_types and self.op_types.isdisjoint(
@@ -136,6 +142,7 @@ class RewritePass(ir.passes.InPlacePass, Generic[OptionsT]):
 
     def call(self, model: ir.Model) -> PassOutcome:
         outcome = self.sort(model)
+        self.prepare(model)
         names = FreshNames(model)
         self._ambiguous = ambiguous_name(model)
         self._rewiring = Rewiring()
@@ -144,6 +151,7 @@ class RewritePass(ir.passes.InPlacePass, Generic[OptionsT]):
                 if node.op_type in self.op_types and self.concerns(node):
                     self._visit(node, scope, names, outcome)
         self._rewiring.finish()
+        self.finish(model)
         return outcome
 
     def _visit(self, node: ir.Node, scope: Scope, names: FreshNames, outcome: PassOutcome) -> None:

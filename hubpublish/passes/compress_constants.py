@@ -23,6 +23,7 @@ Source: the operators' definitions; what ONNX Runtime 1.32 folds.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 
 import numpy as np
@@ -33,13 +34,14 @@ from hubpublish.model import FreshNames, Scope, leftovers, node_label, scopes
 from hubpublish.model.constants import constant_tensor_of, is_onnx
 from hubpublish.model.external import let_go
 from hubpublish.model.statistics import op_name
+from hubpublish.passes.alike import MOST_SHARED
 from hubpublish.passes.base import PassOptions, PassOutcome, Rewritten, Skipped
 from hubpublish.passes.compression.forms import Finder, Form, Plain, same_bits, value_of
 from hubpublish.passes.compression.nodes import FormMaker
 from hubpublish.passes.folding.halves import Halves
 from hubpublish.passes.folding.operators import FLOATS, INTEGERS
-from hubpublish.passes.folding.twins import MOST_SHARED
 from hubpublish.passes.half.search import may_have_halves
+from hubpublish.passes.merging import Merging
 from hubpublish.passes.packing import Packing
 from hubpublish.passes.proofs.facts import Proofs
 from hubpublish.passes.storing import Store
@@ -67,25 +69,30 @@ class CompressConstants(TidyPass[CompressConstantsOptions]):
     Options = CompressConstantsOptions
 
     def tidy(self, model: ir.Model, outcome: PassOutcome) -> None:
-        names, packing = FreshNames(model), Packing(model, foreign=True)
+        names, packing = FreshNames(model), Packing(model)
         self._least_elements = MOST_SHARED + 1 if may_have_halves(model) else 1
-        halves = Halves(model, Proofs(model), lambda value: constant_tensor_of(value) is not None)
+        halves = Halves(model, Proofs(model), _is_constant)
+        found: list[tuple[ir.Value, Scope, Form]] = []
         for scope in scopes(model):
-            for value in [*_constants(scope)]:
-                if self.is_done(outcome):
-                    return
-                if not value.uses() or packing.by(value):
-                    continue
-                form = self._form(value)
-                if form is None:
-                    continue
-                what = _described(value, scope)
-                if reason := self._why_not(value, scope, halves, model):
-                    outcome.skipped.append(Skipped(**what, reason=reason))
-                    continue
-                made = _replace(value, form, names, scope, model)
-                outcome.modified = True
-                outcome.rewritten.append(Rewritten(**what, into=made))
+            for value in _constants(scope):
+                form = self._form(value) if value.uses() and not packing.by(value) else None
+                if form is not None:
+                    found.append((value, scope, form))
+        merging = Merging({value: _digest(value) for value, _, _ in found}, _is_constant)
+        merged = {value for value, _, _ in found if merging.changes(value)}
+        for value, scope, form in found:
+            if self.is_done(outcome):
+                return
+            what = _described(value, scope)
+            reason = self._why_not(value, scope, halves, model)
+            if value in merged:
+                reason = reason or "the runtime would make one of it and its copies, and of what takes them"
+            if reason:
+                outcome.skipped.append(Skipped(**what, reason=reason))
+                continue
+            made = _replace(value, form, names, scope, model)
+            outcome.modified = True
+            outcome.rewritten.append(Rewritten(**what, into=made))
 
     def _form(self, value: ir.Value) -> Form | None:
         """A smaller form of a constant; None if it has none or is small."""
@@ -110,6 +117,19 @@ class CompressConstants(TidyPass[CompressConstantsOptions]):
         if not halves.allow(value):
             return "what it is given to may be rounded differently without a constant"
         return None
+
+
+def _is_constant(value: ir.Value) -> bool:
+    return constant_tensor_of(value) is not None
+
+
+def _digest(value: ir.Value) -> object:
+    """Equal for constants with the same elements, for which the same nodes are made."""
+    tensor = constant_tensor_of(value)
+    assert tensor is not None
+    digest = hashlib.sha256(tensor.tobytes()).digest()
+    let_go(tensor)
+    return tensor.dtype, tuple(tensor.shape), digest
 
 
 def _found(finder: Finder, tensor: ir.TensorProtocol) -> Form | None:

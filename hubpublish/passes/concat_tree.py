@@ -20,7 +20,7 @@ import onnx_ir as ir
 from pydantic import Field
 
 from hubpublish.model import FreshNames, Scope
-from hubpublish.passes.base import NodeMaker, PassOptions, PassOutcome, Replacement, RewritePass, Skip
+from hubpublish.passes.base import NodeMaker, PassOptions, Replacement, RewritePass, Skip
 from hubpublish.passes.half.trees import HalfTrees
 from hubpublish.passes.proofs.facts import Proofs
 from hubpublish.passes.proofs.types import Types
@@ -47,10 +47,9 @@ class ConcatTree(RewritePass[ConcatTreeOptions]):
     op_types = frozenset({"Concat"})
     Options: ClassVar[type[PassOptions]] = ConcatTreeOptions
 
-    def call(self, model: ir.Model) -> PassOutcome:
+    def prepare(self, model: ir.Model) -> None:
         proofs = Proofs(model)
         self._half = HalfTrees(model, proofs, Types(model, proofs))
-        return super().call(model)
 
     def concerns(self, node: ir.Node) -> bool:
         return len(node.inputs) > self.options.max_inputs

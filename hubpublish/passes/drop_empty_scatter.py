@@ -8,7 +8,8 @@ none the run fails: ``Invalid dispatch group size (0, 1, 1)``.
 
 Whether it has is known from its shape alone, which is proved, and so are the shapes that the operator
 wants: a node that fails for its shapes is left alone, so that it still does. What only the indices and
-updates were computed from goes too, unless it can fail itself. Not a bit changes.
+updates were computed from goes too, unless it can fail itself. So that not a bit changes, one is left alone
+that stands between nodes which the runtime may fuse, as it leaves out an Identity (see `fusing`).
 Source: the operators' definitions; onnxruntime's webgpu/tensor/scatter_nd.cc and program_manager.cc.
 """
 
@@ -18,7 +19,8 @@ import onnx_ir as ir
 
 from hubpublish.model import FreshNames, Scope
 from hubpublish.model.dead import remove_dead
-from hubpublish.passes.base import NodeMaker, PassOptions, PassOutcome, Replacement, RewritePass, Skip
+from hubpublish.passes.base import NodeMaker, PassOptions, Replacement, RewritePass, Skip
+from hubpublish.passes.fusing import Fusing
 from hubpublish.passes.half.precision import HalfPrecision
 from hubpublish.passes.proofs.certain import Certain, Dims
 from hubpublish.passes.proofs.facts import Proofs
@@ -43,14 +45,17 @@ class DropEmptyScatter(RewritePass[PassOptions]):
     def concerns(self, node: ir.Node) -> bool:
         return len(node.inputs) != 3 or not self._certainly_has_updates(node.inputs[2])
 
-    def call(self, model: ir.Model) -> PassOutcome:
+    def prepare(self, model: ir.Model) -> None:
         self._proofs = Proofs(model)
-        self._half = HalfPrecision(model, self._proofs, Types(model, self._proofs))
+        types = Types(model, self._proofs)
+        self._half = HalfPrecision(model, self._proofs, types)
+        self._fusing = Fusing(model, self._proofs, types)
         self._dropped: list[ir.Value | None] = []
-        outcome = super().call(model)
+
+    def finish(self, model: ir.Model) -> None:
         unfailing = unfailing_nodes_before(self._dropped, self._proofs)
-        remove_dead(node for node in unfailing if self._half.allows_removal(node))
-        return outcome
+        needed = self._fusing.needed_among(unfailing)
+        remove_dead(node for node in unfailing if node not in needed and self._half.allows_removal(node))
 
     def replace(self, node: ir.Node, scope: Scope, names: FreshNames) -> Replacement | Skip:
         given = [self._proofs.of(value) if value is not None else None for value in node.inputs]
@@ -63,6 +68,8 @@ class DropEmptyScatter(RewritePass[PassOptions]):
             return Skip(reason)
         if not self._half.allows_none(node):
             return Skip("its data may be float16 between computations, which may not be rounded without it")
+        if not self._fusing.allows_none(node):
+            return Skip("keeps others from being fused, which would round otherwise")
         self._dropped += node.inputs[1:]
         make = NodeMaker(node, names)
         return Replacement(make.nodes, make("Identity", [node.inputs[0]]))

@@ -4,7 +4,7 @@ Removes: the thousands of nodes of shape arithmetic that exporters write, many o
 execution provider leaves to the CPU, and the time that a runtime takes to load them.
 
     y = f(c1, c2, ...)        ->    an initializer y; where there can be none, a Constant
-    n = Shape(x), Size(x)     ->    the same, if the shape of x is proved
+    n = Shape(x)              ->    the same, if the shape of x is proved
 
 The values are ONNX Runtime's own, of the constant nodes alone, part by part, with optimizations off, in
 a process of its own. What is stored is what other nodes need, under its name; what nothing needs then
@@ -17,8 +17,11 @@ or cast; and an Identity of a constant, which keeps a shared weight from being p
 differ between machines: all but what is moved or rounded as IEEE 754 says, and NaN. (c) Float16 of
 operators without a kernel for it on the CPU, which the runtime does not fold itself, so that it would see
 a constant that it did not. (d) What changes where the runtime rounds to float16: a Cast that loses
-something, a Shape or constant beside a node that may run in float32, values that make two nodes the same.
-(e) Random numbers, If, Loop and Scan, what a function's caller configures, operators of other domains.
+something, a Shape or constant beside a node that may run in float32. (e) Values that make two nodes the same,
+or no longer the same, since the runtime merges such nodes, and fuses and rounds others by that (see
+`merging`); Size, which it does not fold; and Shapes of what it leaves out and is not removed here. (f)
+Shapes that a Loop which runs zero times may give (see `loops`). (g) Random numbers, If, Loop and Scan, what a
+function's caller configures, operators of other domains.
 Bodies and functions are folded where they use nothing but constants, of the graphs around them too.
 
 Not built on onnxscript 0.7: its ``fold_constants`` leaves 13,000 of the 16,400 nodes of BiRefNet at 256 and
@@ -31,7 +34,7 @@ Source: what these were seen to do; onnxruntime's constant_folding.cc and insert
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 import onnx_ir as ir
 from pydantic import Field
@@ -40,20 +43,20 @@ from hubpublish.model import Scope, node_label
 from hubpublish.model.dead import remove_dead
 from hubpublish.model.rewire import replace_uses
 from hubpublish.model.statistics import op_name
+from hubpublish.passes.alike import shared
 from hubpublish.passes.base import PassOptions, PassOutcome, Rewritten, Skipped
-from hubpublish.passes.folding.cones import find_cones
-from hubpublish.passes.folding.operators import MEASURES
-from hubpublish.passes.folding.plan import Planner
-from hubpublish.passes.folding.twins import Twins
+from hubpublish.passes.folding.cones import Cones, find_cones
+from hubpublish.passes.folding.measured import STUCK, Measured
+from hubpublish.passes.folding.plan import Plan, Planner
 from hubpublish.passes.folding.values import compute
 from hubpublish.passes.folding.wanted import Wanted
-from hubpublish.passes.half.precision import HALF
+from hubpublish.passes.merging import Merging
 from hubpublish.passes.proofs.certain import Array
 from hubpublish.passes.proofs.facts import Proofs
-from hubpublish.passes.proofs.types import Types
 from hubpublish.passes.storing import Store
 from hubpublish.passes.tidy import INITIALIZER, TidyPass
-from hubpublish.passes.unfailing import unfailing_nodes_before
+
+MERGED = "the runtime would merge others than now of the nodes that are given it, and round differently"
 
 
 class FoldConstantsOptions(PassOptions):
@@ -80,20 +83,30 @@ class FoldConstants(TidyPass[FoldConstantsOptions]):
         """Store what can be, and return whether nothing is left for another round."""
         proofs = Proofs(model)
         cones = find_cones(model, proofs, refused)
-        reasons = Wanted(model, cones, self.options.max_bytes, self.is_kept).why_not()
+        reasons = Wanted(model, cones, proofs, self.options.max_bytes, self.is_kept).why_not()
         wanted = {
             value for node in cones.nodes if node not in reasons for value in node.outputs if value.name
         }
         values = compute(cones, wanted)
         refused.update(values.refused)
-        reasons |= values.refused | _twins(model, values.arrays)
-        plan = Planner(cones, values.computed, Store(model), self.is_kept).plan(reasons)
+        reasons |= values.refused
+        planner = Planner(cones, values.computed, Store(model), self.is_kept)
+        plan = planner.plan(reasons)
+        while merged := _merged(plan, values.arrays, cones):
+            # What they are computed from could merge them as well.
+            reasons |= dict.fromkeys(cones.behind(merged), MERGED)
+            plan = planner.plan(reasons)
+        measured = Measured(model, proofs, plan.gone)
+        if stuck := measured.stuck():
+            refused.update(dict.fromkeys(stuck, STUCK))
+            return False
         constants: dict[ir.Value, ir.Value] = {}
         for node in plan.stored:
             if not self.is_done(outcome):
                 constants |= _stored(node, cones.scopes[node], values.arrays, outcome)
         replace_uses(constants)  # all at once: many of them may be given to one node
-        _remove(plan.gone, model, proofs)
+        remove_dead(plan.gone)
+        measured.remove()
         for node, reason in (cones.refused | plan.stay).items():
             if reason:
                 label, op, scope = node_label(node), op_name(node), cones.scopes[node].label
@@ -101,10 +114,11 @@ class FoldConstants(TidyPass[FoldConstantsOptions]):
         return not plan.stored or self.is_done(outcome)
 
 
-def _twins(model: ir.Model, arrays: Mapping[ir.Value, Array]) -> dict[ir.Node, str]:
-    twins, reason = Twins(model, arrays), "two nodes that are given it would be one, and rounded differently"
-    makers = [(value.producer(), value) for value in arrays]
-    return {node: reason for node, value in makers if node is not None and twins.makes(value)}
+def _merged(plan: Plan, arrays: Mapping[ir.Value, Array], cones: Cones) -> list[ir.Node]:
+    """Nodes that must not be stored, since others would be merged by that."""
+    become = {value: shared(arrays[value]) or value for node in plan.stored for value in node.outputs}
+    merging = Merging(become, cones.is_constant, plan.gone)
+    return [node for node in plan.stored if any(map(merging.changes, node.outputs))]
 
 
 def _stored(
@@ -124,18 +138,3 @@ def _stored(
     label, op, into = node_label(node), op_name(node), {store.kind(scope): len(used)}
     outcome.rewritten.append(Rewritten(node=label, op=op, scope=scope.label, into=into))
     return constants
-
-
-def _remove(gone: Collection[ir.Node], model: ir.Model, proofs: Proofs) -> None:
-    """Remove what is not needed any more, and what was only measured, if it cannot fail."""
-    measured = [node.inputs[0] for node in gone if node.op_type in MEASURES]
-    remove_dead(gone)
-    unused = [value for value in measured if value is not None and not value.uses()]
-    if unused:
-        types = Types(model, proofs)
-        remove_dead(
-            node
-            for node in unfailing_nodes_before(unused, proofs)
-            # Without a node that is given float16, what gives it that may not be rounded.
-            if all(value is None or types.never(value, HALF) for value in node.inputs)
-        )

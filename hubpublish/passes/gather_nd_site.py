@@ -40,6 +40,11 @@ class Site:
     columns: tuple[ir.Value, ir.Value]
     points: tuple[int, ...]
 
+    @property
+    def shape(self) -> Dims:
+        """Of what is gathered."""
+        return (*self.points[:-1], *self.features)
+
 
 class NotProved(Exception):  # noqa: N818 - says why a node is left alone, which is no error
     """The reason why a node must be left alone."""

@@ -19,9 +19,11 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from hubpublish.model import FreshNames, Scope
-from hubpublish.passes.base import NodeMaker, PassOptions, PassOutcome, Replacement, RewritePass, Skip
+from hubpublish.passes import loops
+from hubpublish.passes.base import NodeMaker, PassOptions, Replacement, RewritePass, Skip
 from hubpublish.passes.flat_gather import FlatGather, Shared, first_rows
 from hubpublish.passes.gather_nd_site import Site, SiteFinder
+from hubpublish.passes.loops import Loops
 from hubpublish.passes.proofs.facts import Proofs
 
 AXES_ARE_AN_INPUT = 13  # opset; of Squeeze; an attribute before
@@ -42,19 +44,22 @@ class GatherNdToGather(RewritePass[PassOptions]):
     def concerns(self, node: ir.Node) -> bool:
         return True
 
-    def call(self, model: ir.Model) -> PassOutcome:
+    def prepare(self, model: ir.Model) -> None:
         self._finder = SiteFinder(model, Proofs(model))
         self._shared: Shared = {}
+        self._loops = Loops(model)
         self._indices: list[ir.Value] = []
-        outcome = super().call(model)
+
+    def finish(self, model: ir.Model) -> None:
         for value in self._indices:
             _remove_unused(value)
-        return outcome
 
     def replace(self, node: ir.Node, scope: Scope, names: FreshNames) -> Replacement | Skip:
         site = self._finder.find(node)
         if isinstance(site, Skip):
             return site
+        if self._loops.may_see_more(node.outputs[0], site.shape):
+            return Skip(loops.REASON)
         make = _RowMaker(NodeMaker(node, names), self._shared, scope)
         rows = make.rows(site)
         number = make.row_numbers(site)

@@ -29,9 +29,11 @@ import onnx_ir as ir
 
 from hubpublish.model import FreshNames, Scope
 from hubpublish.model.dead import remove_dead
-from hubpublish.passes.base import NodeMaker, PassOptions, PassOutcome, Replacement, RewritePass, Skip
+from hubpublish.passes import loops
+from hubpublish.passes.base import NodeMaker, PassOptions, Replacement, RewritePass, Skip
 from hubpublish.passes.flat_gather import FlatGather, Shared, first_rows
 from hubpublish.passes.int32_indices_site import Coordinate, Int32Site, Int32SiteFinder
+from hubpublish.passes.loops import Loops
 from hubpublish.passes.proofs.facts import Proofs
 from hubpublish.passes.removes import Problem, Removes, removed_by
 from hubpublish.passes.unfailing import unfailing_nodes_before
@@ -62,20 +64,23 @@ class Int32Indices(RewritePass[PassOptions]):
     def concerns(self, node: ir.Node) -> bool:
         return True
 
-    def call(self, model: ir.Model) -> PassOutcome:
-        proofs = Proofs(model)
-        self._finder = Int32SiteFinder(model, proofs)
+    def prepare(self, model: ir.Model) -> None:
+        self._proofs = Proofs(model)
+        self._finder = Int32SiteFinder(model, self._proofs)
+        self._loops = Loops(model)
         self._shared: Shared = {}
         self._repeated: dict[ir.Node, None] = {}
         self._indices: list[ir.Value | None] = []
-        outcome = super().call(model)
-        remove_dead([*self._repeated, *unfailing_nodes_before(self._indices, proofs)])
-        return outcome
+
+    def finish(self, model: ir.Model) -> None:
+        remove_dead([*self._repeated, *unfailing_nodes_before(self._indices, self._proofs)])
 
     def replace(self, node: ir.Node, scope: Scope, names: FreshNames) -> Replacement | Skip:
         found = self._finder.find(node)
         if isinstance(found, Skip):
             return found
+        if self._loops.may_see_more(node.outputs[0], found.site.shape):
+            return Skip(loops.REASON)
         make = _Int32Maker(NodeMaker(node, names), self._shared, scope)
         inputs = [make.rows(found.site), make.row_numbers(found)]
         gathered = make.make("Gather", inputs, [ir.AttrInt64("axis", 0)])

@@ -35,13 +35,11 @@ class Packing:
     """Answers for one model, while what uses its values stays as it is.
 
     Args:
-        model: The model.
-        foreign: Whether nodes of other domains, and calls of functions, count as packing what they are given.
+        model: Its nodes of other domains, and calls of functions, count as packing what they are given.
     """
 
-    def __init__(self, model: ir.Model, *, foreign: bool) -> None:
+    def __init__(self, model: ir.Model) -> None:
         self._model = model
-        self._foreign = foreign
         self._known: dict[ir.Value, str | None] = {}
 
     def by(self, value: ir.Value) -> str | None:
@@ -63,7 +61,7 @@ class Packing:
         return self._known[value]
 
     def _packs(self, node: ir.Node) -> bool:
-        return node.op_type in PACKS or (self._foreign and why_not_onnx(node, self._model) is not None)
+        return node.op_type in PACKS or why_not_onnx(node, self._model) is not None
 
 
 def _given_on(node: ir.Node, number: int) -> Iterator[ir.Value]:

@@ -17,7 +17,7 @@ other length may be unknown, such as the batch.
 All of it only moves data. Yet bits could change elsewhere: where the runtime's optimizer moves a Transpose,
 sums are added up in another order, and a float16 that a lone node moves may not be rounded. Nodes that keep
 it from that are added; where none would, the grid is left alone, and so are Splits that the runtime takes
-for others.
+for others, and grids of the same pieces in other words, of which it would make one now.
 Source: the operators' definitions; the limit is maxStorageBuffersPerShaderStage of WebGPU; onnxruntime's
 onnx_transpose_optimization.cc and insert_cast_transformer.cc.
 """
@@ -29,13 +29,13 @@ from typing import ClassVar
 import onnx_ir as ir
 from pydantic import Field
 
-from hubpublish.model import FreshNames, Scope, scopes
-from hubpublish.model.constants import is_onnx
+from hubpublish.model import FreshNames, Scope
 from hubpublish.model.dead import remove_dead
-from hubpublish.passes.base import NodeMaker, PassOptions, PassOutcome, Replacement, RewritePass, Skip
+from hubpublish.passes import loops
+from hubpublish.passes.base import NodeMaker, PassOptions, Replacement, RewritePass, Skip
 from hubpublish.passes.grids.site import Site, SiteFinder
+from hubpublish.passes.loops import Loops
 from hubpublish.passes.merged_splits import REASON, MergedSplits
-from hubpublish.passes.proofs.certain import Dims
 
 
 class PatchGridOptions(PassOptions):
@@ -67,16 +67,16 @@ class PatchGrid(RewritePass[PatchGridOptions]):
     op_types = frozenset({"Concat", "Split"})
     Options: ClassVar[type[PassOptions]] = PatchGridOptions
 
-    def call(self, model: ir.Model) -> PassOutcome:
+    def prepare(self, model: ir.Model) -> None:
         self._finder = SiteFinder(model, self.options.min_pieces)
         self._merged = MergedSplits(model)
         self._plans: dict[object, dict[ir.Node, Site | Skip]] = {}
         self._replaced: dict[ir.Value, ir.Value] = {}
         self._unused: list[ir.Node] = []
-        self._loops = any(is_onnx(node, "Loop") for scope in scopes(model) for node in scope.graph)
-        outcome = super().call(model)
+        self._loops = Loops(model)
+
+    def finish(self, model: ir.Model) -> None:
         remove_dead(self._unused)
-        return outcome
 
     def concerns(self, node: ir.Node) -> bool:
         # All of a graph at once, since the Concats of a grid go together, the last one first.
@@ -91,9 +91,8 @@ class PatchGrid(RewritePass[PatchGridOptions]):
             return site
         if any(node in self._merged for node in site.between):
             return Skip(REASON)
-        if self._loops and not _declares(node.outputs[0], site.shape):
-            # A Loop that does not run even once makes outputs of the shape that the runtime infers.
-            return Skip("the runtime may infer more of its shape than before, on which a Loop may depend")
+        if self._loops.may_see(node.outputs[0], site.shape):
+            return Skip(loops.REASON)
         make = NodeMaker(node, names)
         value = self._replaced.get(site.source, site.source)
         for op_type, numbers in site.steps:
@@ -104,11 +103,3 @@ class PatchGrid(RewritePass[PatchGridOptions]):
         self._replaced[node.outputs[0]] = value
         self._unused += site.between
         return Replacement(make.nodes, [value])
-
-
-def _declares(value: ir.Value, shape: Dims) -> bool:
-    """Whether the model says which of its lengths ``value`` has, so that the runtime need not infer them."""
-    declared = None if value.shape is None else tuple(value.shape)
-    if declared is None or len(declared) != len(shape):
-        return False
-    return all(length in (None, said) for said, length in zip(declared, shape, strict=True))

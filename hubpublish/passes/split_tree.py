@@ -20,11 +20,11 @@ from typing import ClassVar
 import onnx_ir as ir
 from pydantic import Field
 
-from hubpublish.model import FreshNames, Scope, scopes
-from hubpublish.model.constants import is_onnx
+from hubpublish.model import FreshNames, Scope
 from hubpublish.model.scopes import always_given
-from hubpublish.passes.base import NodeMaker, PassOptions, PassOutcome, Replacement, RewritePass, Skip
+from hubpublish.passes.base import NodeMaker, PassOptions, Replacement, RewritePass, Skip
 from hubpublish.passes.half.trees import HalfTrees
+from hubpublish.passes.loops import Loops
 from hubpublish.passes.merged_splits import REASON, MergedSplits
 from hubpublish.passes.proofs.facts import Proofs
 from hubpublish.passes.proofs.types import Types
@@ -52,13 +52,12 @@ class SplitTree(RewritePass[SplitTreeOptions]):
     op_types = frozenset({"Split"})
     Options: ClassVar[type[PassOptions]] = SplitTreeOptions
 
-    def call(self, model: ir.Model) -> PassOutcome:
+    def prepare(self, model: ir.Model) -> None:
         self._model = model
         self._proofs = Proofs(model)
         self._merged = MergedSplits(model)
         self._half = HalfTrees(model, self._proofs, Types(model, self._proofs))
-        self._loops = any(is_onnx(node, "Loop", "Scan") for scope in scopes(model) for node in scope.graph)
-        return super().call(model)
+        self._loops = Loops(model)
 
     def concerns(self, node: ir.Node) -> bool:
         return len(node.outputs) > self.options.max_outputs
@@ -82,9 +81,7 @@ class SplitTree(RewritePass[SplitTreeOptions]):
         )
         if isinstance(sizes, Skip):
             return sizes
-        if isinstance(sizes, ComputedSizes) and self._loops:
-            # A Scan fails without the inferred shapes of its body's outputs; a Loop that does not run
-            # even once makes outputs of those shapes.
+        if isinstance(sizes, ComputedSizes) and self._loops.need_inferred:
             return Skip("the runtime infers no shapes from computed sizes; a Loop or Scan may need them")
         parts: dict[int, ir.Value] = {}
 

@@ -23,7 +23,7 @@ import onnx
 import onnx_ir as ir
 
 from hubpublish.model import FreshNames, Scope, constant_of
-from hubpublish.passes.base import NodeMaker, PassOptions, PassOutcome, Replacement, RewritePass, Skip
+from hubpublish.passes.base import NodeMaker, PassOptions, Replacement, RewritePass, Skip
 from hubpublish.passes.half.sums import sums_like_others
 from hubpublish.passes.half.trees import HalfTrees
 from hubpublish.passes.proofs.facts import Proofs
@@ -44,12 +44,11 @@ class SumToAdd(RewritePass[PassOptions]):
     )
     op_types = frozenset({"Sum"})
 
-    def call(self, model: ir.Model) -> PassOutcome:
+    def prepare(self, model: ir.Model) -> None:
         self._proofs = Proofs(model)
         self._types = Types(model, self._proofs)
         self._half = HalfTrees(model, self._proofs, self._types)
         self._like_others: dict[ir.Graph, frozenset[ir.Node]] = {}
-        return super().call(model)
 
     def concerns(self, node: ir.Node) -> bool:
         return True

@@ -11,6 +11,7 @@ import pytest
 
 from hubpublish.passes.merged_splits import REASON, MergedSplits
 from hubpublish.passes.patch_grid import PatchGrid, PatchGridOptions
+from hubpublish.passes.sort_topologically import SortTopologically
 from hubpublish.passes.split_tree import SplitTree, SplitTreeOptions
 from tests.models.build import Level, assert_runs_same, bits, parse, rewrite, run
 
@@ -82,3 +83,22 @@ def test_since_opset_18_none_are_merged() -> None:
     text = text.replace('"" : 17', '"" : 18').replace("a, b = Split <", "a, b = Split <num_outputs=2, ")
     later = ir.from_proto(onnx.parser.parse_model(text.replace("e = Split <", "e = Split <num_outputs=3, ")))
     assert not any(node in MergedSplits(later) for node in later.graph)
+
+
+@pytest.mark.parametrize(
+    "each", [SplitTree(SplitTreeOptions(max_outputs=2)), PatchGrid(PatchGridOptions(min_pieces=2))]
+)
+@pytest.mark.parametrize("is_sorted", [True, False])
+def test_they_are_found_whatever_order_the_nodes_are_in(each: Any, is_sorted: bool) -> None:
+    """What a pass has to know of the model it finds out after it has put the nodes in order."""
+    identities = ["i = Identity(x)", "j = Identity(i)"]
+    identities = identities if is_sorted else identities[::-1]
+    body = "  ".join(["p, q = Split<axis=0>(x)", *identities, "a, b, c = Split<axis=0>(j)"])
+    model = parse(f"""<ir_version: 8, opset_import: ["": 13]> g (float[6,2] x) => (float[3,2] u, float[2,6] v)
+        {{ {body}  u = Relu(p)  v = Concat<axis=1>(a, b, c) }}""")
+    result = rewrite(model, each)
+    assert not result.rewritten
+    assert [skip.reason for skip in result.skipped] == [REASON]
+    in_order = rewrite(model, SortTopologically()).model  # as the runtime wants them
+    for level in LEVELS:
+        assert_runs_same(in_order, result.model, FEEDS, level)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
@@ -39,9 +39,21 @@ class Cones:
     scopes: dict[ir.Node, Scope] = field(default_factory=dict)
 
     def measured(self, value: ir.Value) -> Array | None:
-        """What Shape or Size certainly gives; None for the values of other nodes."""
+        """What a Shape certainly gives; None for the values of other nodes."""
         node = value.producer()
         return self.facts[value].values if node is not None and node.op_type in MEASURES else None
+
+    def behind(self, nodes: Iterable[ir.Node]) -> set[ir.Node]:
+        """Some of the nodes, and those that they depend on."""
+        found: set[ir.Node] = set()
+        pending = list(nodes)
+        while pending:
+            node = pending.pop()
+            if node in self.nodes and node not in found:
+                found.add(node)
+                producers = (value.producer() for value in sources(node))
+                pending += [producer for producer in producers if producer is not None]
+        return found
 
     def is_constant(self, value: ir.Value) -> bool:
         """Whether a value, not one behind an Identity, depends on no input."""

@@ -55,9 +55,9 @@ class Halves:
         self._half = HalfPrecision(model, proofs, self._types)
 
     def allow_without(self, measuring: ir.Node) -> bool:
-        """Whether everything is certainly rounded alike without a Shape or Size."""
+        """Whether everything is certainly rounded alike without a Shape."""
         value = measuring.inputs[0]
-        if measuring.op_type == "Size" or value is None:  # Size has no kernel for float16
+        if value is None:
             return True
         while not (self._depends_on_no_input(value) or self._types.never(value, HALF)):
             node = value.producer()

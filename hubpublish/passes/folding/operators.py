@@ -34,15 +34,20 @@ _ON_INTEGERS: Final = frozenset(
     """.split()  # noqa: SIM905
 )
 
-#: Those of the above that have a kernel for float16 on the CPU, in every version.
-_ON_HALVES: Final = frozenset(
+#: All of these.
+COMPUTED: Final = MOVES | _ROUNDED_CORRECTLY | _ON_INTEGERS
+
+#: Those that have a kernel for float16 on the CPU, in every version.
+ON_HALVES: Final = frozenset(
     """
     Cast Concat ConstantOfShape Expand Flatten Gather GatherElements GatherND Identity Reshape
     ScatterElements ScatterND Slice Split Squeeze Transpose Unsqueeze
     """.split()  # noqa: SIM905
 )
 
-MEASURES: Final = frozenset({"Shape", "Size"})
+#: Operators of which it matters only what shape they are given. Not Size, which the runtime does not fold:
+#: what it measures may be fused with others without it, and so may what it is used with.
+MEASURES: Final = frozenset({"Shape"})
 
 INTEGERS: Final = frozenset(
     {
@@ -61,13 +66,13 @@ def why_not_exact(node: ir.Node, dtypes: frozenset[ir.DataType]) -> str | None:
         dtypes: Of its inputs and outputs.
     """
     op, floats = node.op_type, dtypes & FLOATS
-    if op not in MOVES | _ROUNDED_CORRECTLY | _ON_INTEGERS:
+    if op not in COMPUTED:
         return f"{op} is not computed ahead"
     if not dtypes <= INTEGERS | FLOATS:
         names = ", ".join(sorted(dtype.name.lower() for dtype in dtypes - INTEGERS - FLOATS))
         return f"has elements of type {names}, which are not computed ahead"
     if floats and (op in _ON_INTEGERS or node.attributes.get_string("reduction", "none") != "none"):
         return f"what {op} makes of floats is not certainly the same on every machine"
-    if ir.DataType.FLOAT16 in floats and op not in _ON_HALVES:
+    if ir.DataType.FLOAT16 in floats and op not in ON_HALVES:
         return f"{op} of float16 is not folded by the runtime, which may fuse it differently as a constant"
     return None

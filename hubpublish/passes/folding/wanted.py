@@ -9,8 +9,10 @@ import onnx_ir as ir
 
 from hubpublish.model.constants import is_onnx
 from hubpublish.passes.folding.cones import Cones, bytes_of
-from hubpublish.passes.folding.operators import FLOATS
+from hubpublish.passes.loops import Loops
 from hubpublish.passes.packing import Packing
+from hubpublish.passes.proofs.certain import Dims
+from hubpublish.passes.proofs.facts import Proofs
 
 DECIDES = "decides an If, of which the runtime would then take a branch too soon"
 AS_A_RULE = ""  # why an Identity stays: it may decide how the runtime packs a weight
@@ -23,29 +25,30 @@ class Wanted:
     Attributes:
         model: The model.
         cones: What depends on no input in it.
+        proofs: Of it.
         most_bytes: What one value may take.
         is_kept: Whether a graph gives a value, or an annotation names it.
     """
 
     model: ir.Model
     cones: Cones
+    proofs: Proofs
     most_bytes: int
     is_kept: Callable[[ir.Value], bool]
 
     def why_not(self) -> dict[ir.Node, str]:
         """The nodes that must not be stored, and why."""
-        floats, integers = (Packing(self.model, foreign=foreign) for foreign in (True, False))
+        packing, loops = Packing(self.model), Loops(self.model)
         reasons = dict.fromkeys(_deciding(self.cones), DECIDES)
         for node in self.cones.nodes:
             if node in reasons:
                 continue
-            is_float = any(self.cones.facts[value].dtype in FLOATS for value in node.outputs)
-            reason = self._why_not(node, floats if is_float else integers)
+            reason = self._why_not(node, packing, loops)
             if reason is not None:
                 reasons[node] = reason
         return reasons
 
-    def _why_not(self, node: ir.Node, packing: Packing) -> str | None:
+    def _why_not(self, node: ir.Node, packing: Packing, loops: Loops) -> str | None:
         if node.op_type == "Identity":
             return AS_A_RULE
         if any(map(self.is_kept, node.outputs)):
@@ -58,9 +61,16 @@ class Wanted:
                 return "is given to Range, of which the runtime takes no constants but scalars"
             if size > self.most_bytes:
                 return f"takes {size:,} bytes, more than {self.most_bytes:,}"
+            if loops.may_see_constant(value, self._shape):
+                return "the runtime may infer more of a shape with it, on which a Loop may depend"
             if self.cones.facts[value].dtype == ir.DataType.FLOAT16 and not self.cones.halves.allow(value):
                 return "what it is given to may be rounded differently with a constant"
         return None
+
+    def _shape(self, value: ir.Value) -> Dims | None:
+        """The shape of a value, if all of it is certain."""
+        shape = self.proofs.of(value).shape
+        return None if shape is None or None in shape else shape
 
 
 def _deciding(cones: Cones) -> set[ir.Node]:

@@ -11,13 +11,16 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 
+from hubpublish.passes.alike import Alike, contents
 from hubpublish.passes.base import Skip
 from hubpublish.passes.grids.boxes import CUTS, UNIT_CHANGES, Box, NotRegular, parts
 from hubpublish.passes.grids.order import digits_of
@@ -26,17 +29,13 @@ from hubpublish.passes.grids.tree import KnownNodes, Tree, shape_of
 from hubpublish.passes.proofs.certain import Dims
 from hubpublish.passes.proofs.facts import Proofs
 from hubpublish.passes.proofs.types import Types
+from hubpublish.passes.transposes import Transposed
 
 #: Most CPU kernels of the runtime take float32 instead. A node that has a kernel for these, and no
 #: neighbour that has one, runs in float32 as well: then nothing is rounded there.
 ROUNDED: Final = frozenset({"tensor(float16)", "tensor(bfloat16)"})
 FLOATS: Final = ROUNDED | {"tensor(float)", "tensor(double)"}
 STRINGS: Final = frozenset({"tensor(string)"})
-
-#: Some operators past which the runtime's optimizer moves no Transpose; it moves them past most others.
-KEEP_TRANSPOSES: Final = frozenset(
-    {"Conv", "ConvTranspose", "Gather", "GatherND", "Gemm", "LayerNormalization", "MatMul"}
-)
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ class SiteFinder:
         """The Concats of a sorted graph that join pieces of one tensor, as sites or why not."""
         self._nodes = KnownNodes(graph, self._proofs)
         self._depths: dict[ir.Value, int] = {}
-        self._transposed: set[ir.Value] | None = None
+        self._transposed = Transposed([graph])
         found: dict[ir.Node, Site | Skip] = {}
         taken: set[ir.Node] = set()
         for node in reversed(graph):  # those that hold others first
@@ -86,7 +85,7 @@ class SiteFinder:
                     found[node] = answer
                 if isinstance(answer, Site):
                     taken |= answer.inner
-        return found
+        return {**found, **_merged(found, graph)} if found else found
 
     def _answer(self, tree: Tree) -> Site | Skip | None:
         source, between = self._source(tree.leaves)
@@ -186,7 +185,7 @@ class SiteFinder:
             raise NotRegular("its pieces may be strings, of which Gather copies one a row in ONNX Runtime")
         if not self._may_be(source, FLOATS):
             return
-        if self._is_transposed(source):
+        if source in self._transposed:
             raise NotRegular("its pieces come from a Transpose, which the runtime may move behind them")
         if not self._may_be(source, ROUNDED):
             return
@@ -201,17 +200,28 @@ class SiteFinder:
         dtype = self._proofs.of(value).dtype
         return not self._types.never(value, types) if dtype is None else _name(dtype) in types
 
-    def _is_transposed(self, value: ir.Value) -> bool:
-        """Whether a Transpose before ``value`` could be moved behind the nodes after it."""
-        if self._transposed is None:
-            self._transposed = set()
-            for node in self._nodes.graph:
-                moves = node.op_type not in KEEP_TRANSPOSES and any(
-                    each in self._transposed for each in node.inputs
-                )
-                if moves or node.op_type == "Transpose":
-                    self._transposed.update(node.outputs)
-        return value in self._transposed
+
+def _merged(found: Mapping[ir.Node, Site | Skip], graph: ir.Graph) -> dict[ir.Node, Skip]:
+    """Sites of which the runtime would make one, or take a step for another node, and did not before."""
+    sites = {node: site for node, site in found.items() if isinstance(site, Site)}
+    perhaps, certainly = Alike(graph), Alike(graph, certainly=True)
+    ways: dict[object, dict[object, list[ir.Node]]] = defaultdict(lambda: defaultdict(list))
+    for node, site in sites.items():
+        key = (perhaps.of(site.source), tuple(site.steps))
+        ways[key][certainly.of(node.outputs[0])].append(node)
+    several = {node for each in ways.values() if len(each) > 1 for nodes in each.values() for node in nodes}
+    reason = Skip("the runtime would take what replaces it for what others compute, and merge the two")
+    return {
+        node: reason
+        for node, site in sites.items()
+        if node in several or perhaps.has("Reshape", _reshaped(site, perhaps))
+    }
+
+
+def _reshaped(site: Site, alike: Alike) -> tuple[object, object]:
+    """What the first step is given, as numbers."""
+    shape = np.array(site.steps[0][1], np.int64)
+    return alike.of(site.source), contents(ir.DataType.INT64, shape.shape, shape.tobytes())
 
 
 def _name(dtype: ir.DataType) -> str:

@@ -8,13 +8,12 @@ a caller may override, a node of another domain, or one that a function's caller
 
 from __future__ import annotations
 
-import numpy as np
 import onnx
 import onnx_ir as ir
 
 from hubpublish.model import scopes
 from hubpublish.model.constants import constant_tensor_of
-from hubpublish.passes.proofs.certain import MOST_VALUES, NOTHING, Certain, of_tensor
+from hubpublish.passes.proofs.certain import NOTHING, Certain, of_tensor
 from hubpublish.passes.proofs.shapes import infer
 from hubpublish.passes.validity import why_not_onnx, why_not_valid
 
@@ -72,15 +71,7 @@ class Proofs:
 
     def _missing(self, node: ir.Node) -> list[ir.Value]:
         """The inputs that have to be worked out before the node."""
-        missing = [value for value in node.inputs if value is not None and value not in self._known]
-        if missing and node.op_type == "Reshape" and len(node.inputs) == 2:
-            target = node.inputs[1]
-            if target in missing:
-                return [target]
-            lengths = self._known[target].values if target is not None else None
-            if lengths is not None and np.all(lengths > 0) and lengths.prod() > MOST_VALUES:
-                return []  # nothing more can be found out, so the model before it need not be looked at
-        return missing
+        return [value for value in node.inputs if value is not None and value not in self._known]
 
     def _of_source(self, value: ir.Value) -> Certain:
         """Of an initializer or an input."""

@@ -227,6 +227,19 @@ def test_expand_as_the_exporter_computes_it() -> None:
     assert shape(text) == (4, 3)
 
 
+@pytest.mark.parametrize("first", ["x", "t", "y"])
+def test_what_is_certain_does_not_depend_on_what_was_asked_before(first: str) -> None:
+    text = graph("t = Relu(x)  y = Reshape(t, s)", "float16[4096] x", "int64[2] s = {64, 64}")
+    model = ir.from_proto(parse(text))
+    values = {
+        value.name: value for value in (*model.graph.inputs, *(node.outputs[0] for node in model.graph))
+    }
+    proofs = Proofs(model)
+    proofs.of(values[first])
+    known = proofs.of(values["y"])
+    assert (known.dtype, known.shape) == (ir.DataType.FLOAT16, (64, 64))
+
+
 def test_a_reshape_to_given_lengths_needs_no_input() -> None:
     text = graph(
         "t = other.Op(x)  u = Reshape(t, s)  y = Add(u, h)",
