@@ -7,7 +7,7 @@ be different. The first stays, and takes the place of the others. Every graph is
 functions included, but none together with another. What stays: initializers that are inputs, which a
 caller may override, or outputs, or that a quantization annotation names. So does a copy with which nodes
 would be the same that are not: the runtime would compute them once, and fuse or round otherwise what takes
-their results (see `merging`).
+their results.
 
 Else exact, because a kernel packs each constant that it is given, whoever else is given it too. Other than
 an Identity between a weight and a MatMul, which keeps it from being packed, and is not touched here.

@@ -9,7 +9,7 @@ none the run fails: ``Invalid dispatch group size (0, 1, 1)``.
 Whether it has is known from its shape alone, which is proved, and so are the shapes that the operator
 wants: a node that fails for its shapes is left alone, so that it still does. What only the indices and
 updates were computed from goes too, unless it can fail itself. So that not a bit changes, one is left alone
-that stands between nodes which the runtime may fuse, as it leaves out an Identity (see `fusing`).
+that stands between nodes which the runtime may fuse, as it leaves out an Identity.
 Source: the operators' definitions; onnxruntime's webgpu/tensor/scatter_nd.cc and program_manager.cc.
 """
 

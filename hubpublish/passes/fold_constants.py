@@ -18,10 +18,10 @@ differ between machines: all but what is moved or rounded as IEEE 754 says, and 
 operators without a kernel for it on the CPU, which the runtime does not fold itself, so that it would see
 a constant that it did not. (d) What changes where the runtime rounds to float16: a Cast that loses
 something, a Shape or constant beside a node that may run in float32. (e) Values that make two nodes the same,
-or no longer the same, since the runtime merges such nodes, and fuses and rounds others by that (see
-`merging`); Size, which it does not fold; and Shapes of what it leaves out and is not removed here. (f)
-Shapes that a Loop which runs zero times may give (see `loops`). (g) Random numbers, If, Loop and Scan, what a
-function's caller configures, operators of other domains.
+or no longer the same, since the runtime merges such nodes, and fuses and rounds others by that;
+Size, which it does not fold; and Shapes of what it leaves out and is not removed here. (f) Shapes that a
+Loop which runs zero times may give. (g) Random numbers, If, Loop and Scan, what a function's caller
+configures, operators of other domains.
 Bodies and functions are folded where they use nothing but constants, of the graphs around them too.
 
 Not built on onnxscript 0.7: its ``fold_constants`` leaves 13,000 of the 16,400 nodes of BiRefNet at 256 and
