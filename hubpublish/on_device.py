@@ -105,8 +105,15 @@ def webgpu_rows(variant: VariantReport) -> Iterator[WebGpuRow]:
             if loaded
             else "–",
             copies=f"{run.copies_to_gpu} to the GPU, {run.copies_from_gpu} from it" if loaded else "–",
-            distance=readable_distance(run.max_abs) if run.status == "ok" else "–",
+            distance=_distance(run) if run.status == "ok" else "–",
         )
+
+
+def _distance(run: WebGpuRun) -> str:
+    if mismatches := [f"another {output.mismatch}" for output in run.outputs if output.mismatch]:
+        return "; ".join(mismatches)
+    nonfinite = f"; {run.nonfinite:,} values NaN or infinite in only one" if run.nonfinite else ""
+    return readable_distance(run.max_abs) + nonfinite
 
 
 def _failure(run: WebGpuRun) -> str:

@@ -105,7 +105,10 @@ Gate = Annotated[
     ),
 ]
 StorageBuffers = Annotated[
-    int, typer.Option(min=8, help="On WebGPU: the most that a shader gets, where that can be lowered.")
+    int,
+    typer.Option(
+        min=8, max=2**31 - 1, help="On WebGPU: the most that a shader gets, where that can be lowered."
+    ),
 ]
 AssignOnly = Annotated[
     bool, typer.Option("--assign-only", help="On WebGPU: only load the models, and say what runs where.")

@@ -54,7 +54,7 @@ def _other_elements(original: Sequence[Output], rewritten: Sequence[Output]) -> 
         dtype=first.dtype,
         shape=first.shape,
         identical=False,
-        mismatch=f"other elements: {extra}",
+        mismatch=f"set of elements: {extra}",
     )
 
 

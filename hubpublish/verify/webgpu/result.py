@@ -8,10 +8,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from hubpublish.errors import VerificationError
 from hubpublish.verify.result import Distance, OutputComparison
-from hubpublish.words import readable_distance
+from hubpublish.words import plural, readable_distance
 
 Role = Literal["original", "rewritten"]
-Kind = Literal["webgpu_fails", "webgpu_on_cpu", "webgpu_different"]
+Kind = Literal["webgpu_fails", "webgpu_on_cpu", "webgpu_wrong", "webgpu_different"]
 
 
 def in_short(error: str) -> str:
@@ -81,12 +81,8 @@ class WebGpuRun(_Frozen):
         on_cpu = sum(self.on_cpu.values())
         ops = f" ({', '.join(f'{count} {op}' for op, count in self.on_cpu.items())})" if on_cpu else ""
         copies = f"{self.copies_to_gpu} copies to the GPU and {self.copies_from_gpu} from it in a run"
-        words = [f"{self.on_gpu} nodes on the GPU, {on_cpu} on the CPU{ops}", copies]
-        for output in self.outputs:
-            furthest = output.distance.max_abs if output.distance is not None else None
-            distance = f"{readable_distance(furthest)} at most" if output.distance else output.mismatch
-            words.append(f"{output.name!r} differs from the CPU's by {distance}")
-        return "; ".join(words)
+        words = [f"{plural(self.on_gpu or 0, 'node')} on the GPU, {on_cpu:,} on the CPU{ops}", copies]
+        return "; ".join([*words, *map(_against_the_cpu, self.outputs)])
 
     @property
     def nodes(self) -> int:
@@ -100,9 +96,28 @@ class WebGpuRun(_Frozen):
         return max((each for each in distances if each is not None), default=None)
 
     @property
+    def nonfinite(self) -> int:
+        """Values that are NaN or infinite on one side and not the same on the other."""
+        return sum(output.distance.nonfinite_differing for output in self.outputs if output.distance)
+
+    @property
     def ran(self) -> bool:
         """Whether it did what was asked of it."""
         return self.status in ("ok", "assigned")
+
+
+def _against_the_cpu(output: OutputComparison) -> str:
+    found = output.distance
+    if found is None:
+        return f"{output.name!r} is not to be compared with the CPU's: another {output.mismatch}"
+    if found.identical:
+        return f"{output.name!r} equals the CPU's"
+    if found.max_abs is None:
+        return f"{output.name!r} differs from the CPU's in {found.differing:,} of {found.elements:,} values"
+    words = f"{output.name!r} differs from the CPU's by {readable_distance(found.max_abs)} at most"
+    verb = "is" if found.nonfinite_differing == 1 else "are"
+    nonfinite = f", and {plural(found.nonfinite_differing, 'value')} {verb} NaN or infinite in only one"
+    return words + (nonfinite if found.nonfinite_differing else "")
 
 
 class Accumulation(_Frozen):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 HINTS: Mapping[Kind, str] = {
     "webgpu_fails": "`hubpublish inspect` says what stands in the way of a model, and which pass may help",
     "webgpu_on_cpu": "no node of the model has a kernel on WebGPU; see `hubpublish inspect`",
+    "webgpu_wrong": "no bounds allow that: the model computes something else there; see `hubpublish inspect`",
     "webgpu_different": "widen the bounds only if you know why the results may differ so much",
 }
 
@@ -115,7 +116,9 @@ def _why_not(run: WebGpuRun, bounds: gate.Bounds) -> tuple[Kind | None, str | No
         return "webgpu_fails", f"the rewritten model does not run on WebGPU: {why}"
     if not run.on_gpu:
         return "webgpu_on_cpu", "no node of the rewritten model runs on the GPU"
-    for output in run.outputs if bounds else ():
-        if violation := gate.why_not_within(output, bounds):
+    for output in run.outputs:
+        if output.mismatch or (output.distance and output.distance.nonfinite_differing):
+            return "webgpu_wrong", f"on WebGPU {gate.why_not_exact(output)}"
+        if bounds and (violation := gate.why_not_within(output, bounds)):
             return "webgpu_different", f"on WebGPU {violation}"
     return None, None

@@ -72,6 +72,31 @@ def test_a_model_that_is_all_on_the_cpu_has_not_passed(onnx_file: OnnxFile, on_g
     assert (found.passed, found.kind) == (False, "webgpu_on_cpu")
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (
+            "g (float[4] x) => (float[4] y) { z = Sub (x, x) n = Div (z, z) y = Add (n, x) }",
+            "output 'y' differs in 4 of 4 values, 4 of them NaN or infinite in only one",
+        ),
+        (
+            "g (float[4] x) => (float[1,4] y) "
+            "{ s = Constant <value_ints = [1, 4]> () n = Neg (x) y = Reshape (n, s) }",
+            "output 'y' (float32 [4]) has another shape [1, 4]",
+        ),
+        ("g (float[4] x) => (float[4] z) { z = Neg (x) }", "has another set of elements: y, z"),
+    ],
+)
+def test_what_no_bounds_can_allow_has_not_passed(
+    onnx_file: OnnxFile, on_gpu: Verify, text: str, why: str
+) -> None:
+    original = onnx_file("g (float[4] x) => (float[4] y) { y = Neg (x) }")
+    for spec in ({}, {"bounds": Tolerance(max_abs=1e9)}):
+        found = on_gpu(original, onnx_file(text), **spec)
+        assert (found.passed, found.kind) == (False, "webgpu_wrong")
+        assert why in str(found.reason)
+
+
 def test_assignment_alone_runs_nothing(onnx_file: OnnxFile, on_gpu: Verify) -> None:
     found = on_gpu(onnx_file(WIDE), onnx_file(NARROW), original=True, assign_only=True)
     assert found
