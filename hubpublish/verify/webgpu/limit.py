@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 SOURCE: Final = "cap_storage_buffers.c"
+LIBRARY, MANIFEST, DIGEST = "layer.so", "layer.json", "layer.sha256"
 LAYER: Final = "VK_LAYER_HUBPUBLISH_cap_storage_buffers"
 COMPILERS: Final = ("cc", "gcc", "clang")
 COMPILE_SECONDS: Final = 120
@@ -50,7 +51,7 @@ def cap(storage_buffers: int, cache: Path) -> Cap:
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
     source = (files("hubpublish.verify.webgpu") / SOURCE).read_bytes()
     folder = cache / "vulkan" / f"{hashlib.sha256(source).hexdigest()[:16]}-{platform.machine()}"
-    if not folder.is_dir():
+    if not _is_whole(folder):
         if compiler is None:
             return Cap({}, "it takes a C compiler to lower it, and there is none")
         if error := _compile(compiler, source, folder):
@@ -65,6 +66,19 @@ def cap(storage_buffers: int, cache: Path) -> Cap:
     )
 
 
+def _is_whole(folder: Path) -> bool:
+    """Whether the layer in it is the one that was compiled: a cache may lose a part of what it keeps."""
+    try:
+        return (folder / DIGEST).read_bytes() == _digest(folder)
+    except OSError:
+        return False
+
+
+def _digest(folder: Path) -> bytes:
+    parts = b"".join((folder / name).read_bytes() for name in (MANIFEST, LIBRARY))
+    return hashlib.sha256(parts).hexdigest().encode("ascii")
+
+
 def _compile(compiler: str, source: bytes, folder: Path) -> str | None:
     """Compile the layer into ``folder``, all of it or nothing; returns what went wrong."""
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -72,7 +86,7 @@ def _compile(compiler: str, source: bytes, folder: Path) -> str | None:
         unfinished = Path(made) / "layer"
         unfinished.mkdir()
         (unfinished / SOURCE).write_bytes(source)
-        command = [compiler, "-shared", "-fPIC", "-O1", "-fvisibility=hidden", "-o", "layer.so", SOURCE]
+        command = [compiler, "-shared", "-fPIC", "-O1", "-fvisibility=hidden", "-o", LIBRARY, SOURCE]
         try:
             done = subprocess.run(
                 command, cwd=unfinished, capture_output=True, text=True, timeout=COMPILE_SECONDS, check=False
@@ -84,16 +98,19 @@ def _compile(compiler: str, source: bytes, folder: Path) -> str | None:
         manifest = {
             "name": LAYER,
             "type": "INSTANCE",
-            "library_path": "./layer.so",
+            "library_path": f"./{LIBRARY}",
             "api_version": "1.3.0",
             "implementation_version": "1",
             "description": "Lowers the storage buffers that a shader may bind",
         }
         document = json.dumps({"file_format_version": "1.2.0", "layer": manifest})
-        (unfinished / "layer.json").write_text(document, encoding="utf-8")
+        (unfinished / MANIFEST).write_text(document, encoding="utf-8")
+        (unfinished / DIGEST).write_bytes(_digest(unfinished))
         try:
+            if folder.exists() and not _is_whole(folder):  # a folder is not renamed over another's files
+                folder.rename(Path(made) / "broken")
             unfinished.rename(folder)
         except OSError:  # another process was quicker
-            if not folder.is_dir():
+            if not _is_whole(folder):
                 raise
     return None

@@ -32,6 +32,21 @@ def test_the_layer_is_compiled_once_and_kept(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "vulkan").iterdir()] == [folder.name]
 
 
+@pytest.mark.parametrize("damaged", ["layer.so", "layer.json", "layer.sha256"])
+@pytest.mark.parametrize("content", [b"", None, b"\xff" * 100])
+def test_a_damaged_layer_is_made_anew(tmp_path: Path, damaged: str, content: bytes | None) -> None:
+    folder = Path(cap(8, tmp_path).environment["VK_LAYER_PATH"].split(":")[0])
+    library = (folder / "layer.so").read_bytes()
+    if content is None:
+        (folder / damaged).unlink()
+    else:
+        (folder / damaged).write_bytes(content)
+    assert cap(8, tmp_path).why_not is None
+    assert (folder / "layer.so").read_bytes() == library
+    assert json.loads((folder / "layer.json").read_text("utf-8"))["layer"]["name"] == LAYER
+    assert [path.name for path in (tmp_path / "vulkan").iterdir()] == [folder.name]
+
+
 def test_two_at_once_do_not_clash(tmp_path: Path) -> None:
     with ThreadPoolExecutor() as threads:
         found = [*threads.map(lambda _: cap(8, tmp_path), range(4))]
