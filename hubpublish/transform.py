@@ -9,12 +9,12 @@ from pathlib import Path
 
 from hubpublish.errors import HubpublishError, VerificationError
 from hubpublish.inspection import Auto
-from hubpublish.recipe import Recipe
+from hubpublish.recipe import Recipe, VerifySpec
 from hubpublish.report import FileRecord, VariantReport
 from hubpublish.rewrite import Rewrite, rewrite
 from hubpublish.runlog import RunLog
 from hubpublish.source import FetchedVariant
-from hubpublish.verify import Verification, verification_error, verify
+from hubpublish.verify import Verification, signature, verification_error, verify
 from hubpublish.verify.bisect import Culprit, bisect, builder
 from hubpublish.verify.scratch import scratch
 from hubpublish.verify.webgpu import WebGpuVerification, verify_webgpu, webgpu_error
@@ -73,10 +73,11 @@ def transform(fetched: FetchedVariant, context: RunContext) -> VariantReport:
     # Before the verification: a file that changes while it runs must not pass for what was verified.
     output = tuple(FileRecord.of(path.relative_to(context.staging).as_posix(), path) for path in files)
     context.say(f"verifying {variant.path}")
+    spec = _spec(fetched, done, context)
     result = verify(
         fetched.model.local,
         done.saved.path,
-        spec=variant.verify or context.recipe.verify,
+        spec=spec,
         base_dir=context.folder,
         preprocessor=context.preprocessor,
         cache=context.cache / "references",
@@ -85,8 +86,8 @@ def transform(fetched: FetchedVariant, context: RunContext) -> VariantReport:
     )
     context.log.add_runs(variant.path, result.runs)
     if not result:
-        raise _failed(result, fetched, done, context)
-    on_webgpu = _on_webgpu(fetched, done, context)
+        raise _failed(result, fetched, done, spec, context)
+    on_webgpu = _on_webgpu(fetched, done, spec, context)
     return VariantReport.of(fetched, output, done, result, on_webgpu, auto=isinstance(passes, Auto))
 
 
@@ -105,9 +106,20 @@ def _warnings(path: str, done: Rewrite) -> Iterator[str]:
         yield f"{path} will not run in {', '.join(done.inspection.fails_on)}: the card and webgpu.json say so"
 
 
-def _on_webgpu(fetched: FetchedVariant, done: Rewrite, context: RunContext) -> WebGpuVerification | None:
-    """The variant on WebGPU, if the recipe asks for that."""
+def _spec(fetched: FetchedVariant, done: Rewrite, context: RunContext) -> VerifySpec:
+    """How to verify a variant: in the shapes that a pass gave its inputs, if the recipe names no others."""
     spec = fetched.variant.verify or context.recipe.verify
+    if not any(each.fixes_shapes for each in done.passes):
+        return spec
+    fixed = signature.narrowed(signature.read(fetched.model.local), signature.read(done.saved.path))
+    inputs = spec.inputs.model_copy(update={"shapes": {**fixed, **spec.inputs.shapes}})
+    return spec.model_copy(update={"inputs": inputs})
+
+
+def _on_webgpu(
+    fetched: FetchedVariant, done: Rewrite, spec: VerifySpec, context: RunContext
+) -> WebGpuVerification | None:
+    """The variant on WebGPU, if the recipe asks for that."""
     if spec.webgpu is None:
         return None
     result = verify_webgpu(
@@ -142,13 +154,14 @@ def _failed(
     result: Verification,
     fetched: FetchedVariant,
     done: Rewrite,
+    spec: VerifySpec,
     context: RunContext,
 ) -> VerificationError:
     """The error of a verification, with the node that is to blame if one can be found."""
     error = verification_error(result)
     folder = context.failures / fetched.variant.path
     context.say(f"{fetched.variant.path}: {result.reason}; looking for the cause")
-    culprit = _culprit(result, fetched, done, folder, context)
+    culprit = _culprit(result, fetched, done, spec, folder, context)
     evidence = f"; the models before and after it and their inputs are in {folder}" if culprit else ""
     return VerificationError(
         error.what + (f"; the cause is {culprit}" if culprit else ""),
@@ -163,6 +176,7 @@ def _culprit(
     result: Verification,
     fetched: FetchedVariant,
     done: Rewrite,
+    spec: VerifySpec,
     folder: Path,
     context: RunContext,
 ) -> Culprit | None:
@@ -174,7 +188,7 @@ def _culprit(
                 original,
                 builder(original, done.passes, builds),
                 done.outcomes,
-                spec=fetched.variant.verify or context.recipe.verify,
+                spec=spec,
                 base_dir=context.folder,
                 out=folder,
                 preprocessor=context.preprocessor,

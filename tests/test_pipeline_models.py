@@ -193,6 +193,28 @@ def test_a_variant_has_passes_and_verification_of_its_own(publication: Publicati
     assert "at most 3 inputs" in card_of(publication)
 
 
+def test_fixed_shapes_are_what_is_verified_and_stated(publication: Publication) -> None:
+    publication.models[MODEL] = model_bytes("""<ir_version: 8, opset_import: ["": 17]>
+        g (float[batch, 3, height, width] pixels) => (float[batch, 3, height, width] y) {
+          s = Shape (pixels) k = Constant <value = int64[1] {1}> () t = Mul (s, k) u = Mul (t, k)
+          r = Relu (pixels) y = Reshape (r, u) }""")
+    publication.seed()
+    shapes = {"pixels": [1, 3, 4, 6]}
+    passes = [{"static_shape": {"shapes": shapes}}]
+    result = publication.run(publication.recipe(passes=passes))
+    assert result.report is not None
+    (variant,) = result.report.variants
+    assert variant.after.ops == {"Relu": 1, "Reshape": 1}
+    tensors = {each.tensors[0].shape for each in variant.verification.inputs}
+    assert tensors == {(1, 3, 4, 6)}
+    assert "The rewritten model takes `pixels` in the shape [1, 3, 4, 6] only." in card_of(publication)
+    other = {"inputs": {"shapes": {"pixels": [1, 3, 6, 6]}}}
+    error = error_of(
+        VerificationError, lambda: publication.run(publication.recipe(passes=passes, verify=other))
+    )
+    assert "takes input 'pixels' only in the shape [1, 3, 4, 6]" in str(error)
+
+
 def test_a_model_that_needs_no_rewrite_is_published_all_the_same(publication: Publication) -> None:
     publication.models[MODEL] = model_bytes(
         '<ir_version: 8, opset_import: ["": 13]> g (float[4] x) => (float[4] y) { y = Tanh (x) }'

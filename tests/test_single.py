@@ -116,6 +116,9 @@ class TestPassOptions:
     def test_are_numbers_where_numbers_belong(self) -> None:
         assert parse_pass("split_tree:max_outputs=4").options.model_dump() == {"max_outputs": 4}
         assert parse_pass("split_tree: max_outputs = 4").options.model_dump() == {"max_outputs": 4}
+        text = "static_shape:shapes={x: [1, 3], y: [2]},max_bytes=9"
+        expected = {"max_bytes": 9, "shapes": {"x": (1, 3), "y": (2,)}}
+        assert parse_pass(text).options.model_dump() == expected
         assert parse_pass("split_tree").options.model_dump() == {"max_outputs": 5}
 
     @pytest.mark.parametrize(

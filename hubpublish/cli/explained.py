@@ -54,7 +54,7 @@ def _entry(each: Any) -> dict[str, Any]:
         "exact": each.exact,
         "summary": python_inspect.getdoc(each),
         "options": {
-            name: {"default": field.default, "description": field.description}
+            name: {"default": field.get_default(call_default_factory=True), "description": field.description}
             for name, field in fields.items()
         },
         "documentation": python_inspect.cleandoc(module.__doc__ or "") if module else "",

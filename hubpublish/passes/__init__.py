@@ -17,13 +17,14 @@ from hubpublish.passes.patch_grid import PatchGrid
 from hubpublish.passes.remove_unused import RemoveUnused
 from hubpublish.passes.sort_topologically import SortTopologically
 from hubpublish.passes.split_tree import SplitTree
+from hubpublish.passes.static_shape import StaticShape
 from hubpublish.passes.sum_to_add import SumToAdd
 
 PASSES: Final[dict[str, type[RewritePass[Any]]]] = {
     each.name: each
     for each in (
         *(DropEmptyScatter, PatchGrid, ConcatTree, SplitTree, SumToAdd, Int32Indices, GatherNdToGather),
-        *(FoldConstants, CompressConstants),
+        *(FoldConstants, CompressConstants, StaticShape),
         *(RemoveUnused, DedupeInitializers, SortTopologically, LiftConstants),
     )
 }

@@ -101,6 +101,7 @@ class RewritePass(ir.passes.InPlacePass, Generic[OptionsT]):
     by_default: ClassVar[bool] = True  # whether it runs, if exact, where no pass is named
     narrows: ClassVar[bool] = False  # whether it makes nodes of its op types bind fewer tensors
     shrinks: ClassVar[bool] = False  # whether it makes files smaller, whatever the device
+    fixes_shapes: ClassVar[bool] = False  # whether the result takes inputs of one shape only
     removes: ClassVar[tuple[Removes, ...]] = ()  # what `inspect` names it for; none: see `removed_by`
     summary: ClassVar[str]  # what it does, in a clause; may use the names of its options
     failure: ClassVar[str] = ""  # what the runtime does without it; may use {slots} and {limit}

@@ -41,14 +41,14 @@ def parse_passes(texts: Sequence[str]) -> tuple[RewritePass[Any], ...] | Auto:
 
 
 def parse_pass(text: str) -> PassSpec:
-    """``name`` or ``name:key=value,...`` as a pass with its options.
+    """``name`` or ``name:key=value,...`` as a pass with its options; values as in YAML.
 
     Raises:
         UsageError: The pass or an option is unknown, or a value is not one.
     """
     name, _, rest = text.partition(":")
     options = {}
-    for pair in filter(None, rest.split(",")):
+    for pair in filter(None, _split(rest)):
         key, equals, value = pair.partition("=")
         if not equals:
             raise UsageError(
@@ -57,6 +57,18 @@ def parse_pass(text: str) -> PassSpec:
         options[key.strip()] = _scalar(value, f"--pass {text}")
     known = PASSES[name].Options.model_fields if name in PASSES else ()
     return valid(lambda: PassSpec.model_validate({"name": name, "options": options}), f"--pass {text}", known)
+
+
+def _split(text: str) -> list[str]:
+    """At the commas that are not within brackets: an option may be a list or a mapping, as in YAML."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "[{") - (character in "]}")
+        if character == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
 
 
 def _scalar(text: str, where: str) -> object:

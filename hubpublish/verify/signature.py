@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -170,8 +171,16 @@ def external_location(tensor: onnx.TensorProto) -> str | None:
     return next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
 
 
-def mismatch(original: Signature, rewritten: Signature) -> str | None:
-    """How the two signatures differ, as a sentence; None when they do not."""
+def mismatch(
+    original: Signature, rewritten: Signature, shapes: Mapping[str, Sequence[int]] | None = None
+) -> str | None:
+    """How the two signatures differ, as a sentence; None when they do not.
+
+    Args:
+        original: The signature as it was.
+        rewritten: The signature as it is now.
+        shapes: Of inputs by name; in these the rewritten model need not take any other shape.
+    """
     before = [(tensor.name, tensor.dtype) for tensor in original.required]
     after = [(tensor.name, tensor.dtype) for tensor in rewritten.required]
     if before != after:
@@ -183,15 +192,27 @@ def mismatch(original: Signature, rewritten: Signature) -> str | None:
         now = taken[tensor.name]
         if now.dtype != tensor.dtype:
             return f"the rewritten model takes input {tensor.name!r} as {now.dtype}, not as {tensor.dtype}"
-        if not _takes_every_shape(now, tensor):
-            shapes = f"{_shown(now.shape)}, where the original takes {_shown(tensor.shape)}"
-            return f"the rewritten model takes input {tensor.name!r} only in the shape {shapes}"
+        if not _takes_every_shape(now, tensor) and (shapes or {}).get(tensor.name) != now.shape:
+            only = f"{_shown(now.shape)}, where the original takes {_shown(tensor.shape)}"
+            return f"the rewritten model takes input {tensor.name!r} only in the shape {only}"
     if original.outputs != rewritten.outputs:
         return (
             f"the rewritten model gives other outputs: {', '.join(rewritten.outputs)} "
             f"instead of {', '.join(original.outputs)}"
         )
     return None
+
+
+def narrowed(original: Signature, rewritten: Signature) -> dict[str, tuple[int, ...]]:
+    """The shapes of inputs that the rewritten model takes in no other, where the original takes more."""
+    before = {tensor.name: tensor for tensor in original.inputs}
+    return {
+        now.name: sizes
+        for now in rewritten.inputs
+        if now.name in before and not _takes_every_shape(now, before[now.name])
+        if now.shape is not None
+        if len(sizes := tuple(size for size in now.shape if isinstance(size, int))) == len(now.shape)
+    }
 
 
 def _takes_every_shape(now: TensorInput, before: TensorInput) -> bool:

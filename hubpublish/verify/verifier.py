@@ -75,7 +75,8 @@ def verify(
     with scratch("hubpublish-verify-") as folder:
         verifier = _Verifier(spec, limits, kept.Keeper(keep, progress) if keep else None)
         try:
-            before, after = _signatures(original, rewritten)
+            before, after = _signatures(original, rewritten, spec.inputs.shapes)
+            verifier.notes += _one_shape_only(before, after)
             maker = InputMaker(before, spec.inputs, base_dir, preprocessor, given)
             references = ReferenceCache(cache) if cache else None
             bench = Bench(before, folder, limits, references, progress)
@@ -85,8 +86,10 @@ def verify(
         return verifier.result(None)
 
 
-def _signatures(original: Path, rewritten: Path) -> tuple[Signature, Signature]:
-    """Both signatures, which must be the same."""
+def _signatures(
+    original: Path, rewritten: Path, shapes: Mapping[str, Sequence[int]]
+) -> tuple[Signature, Signature]:
+    """Both signatures, which must be the same, but for shapes that were asked for."""
     try:
         before = signatures.read(original)
     except UnreadableModel as error:
@@ -95,10 +98,17 @@ def _signatures(original: Path, rewritten: Path) -> tuple[Signature, Signature]:
         after = signatures.read(rewritten)
     except UnreadableModel as error:
         raise Verdict("rewritten_does_not_load", f"the rewritten model does not load: {error}") from error
-    difference = signatures.mismatch(before, after)
+    difference = signatures.mismatch(before, after, shapes)
     if difference:
         raise Verdict("different", difference)
     return before, after
+
+
+def _one_shape_only(before: Signature, after: Signature) -> list[str]:
+    return [
+        f"The rewritten model takes `{name}` in the shape {list(shape)} only."
+        for name, shape in signatures.narrowed(before, after).items()
+    ]
 
 
 class _Verifier:
