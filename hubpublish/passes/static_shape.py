@@ -1,4 +1,4 @@
-"""Inputs of one shape each, and what follows as constants. Exact for that shape.
+"""Inputs of one shape each, and what follows as constants. Exact.
 
 Removes: the shape arithmetic of a model whose dimensions have names, which a runtime does again in each run,
 on the CPU, and which keeps it from planning memory and this program from knowing how large tensors are.
