@@ -37,7 +37,8 @@ def show_one(entry: dict[str, Any]) -> None:
     """Print all that is said of a pass."""
     emit(f"{entry['name']} ({_kind(entry)})", style="bold")
     for name, option in entry["options"].items():
-        emit(f"  {name} = {option['default']}: {option['description']}")
+        for number, line in enumerate(prose(f"{name} = {option['default']}: {option['description']}")):
+            emit(f"    {line}" if number else f"  {line}")
     for line in prose(entry["documentation"]):
         emit(f"  {line}" if line else "")
 
